@@ -52,6 +52,12 @@ static inline bool record_frame_equal(const struct record_frame *a, const struct
     return a->words[0] == b->words[0] && a->words[1] == b->words[1] && a->words[2] == b->words[2];
 }
 
+/* No other frame of its program ever has these words: compile ids are given once. */
+static inline bool record_frame_is_unique(const struct record_frame *frame)
+{
+    return record_frame_kind(frame->words[0]) == FRAME_JVM_COMPILED && (uint32_t)frame->words[2];
+}
+
 /* Takes a frame off the words from *at on. False: there is none, or the words are malformed. */
 static inline bool record_frame_next(const uint64_t **at, const uint64_t *end,
                                      struct record_frame *frame)

@@ -29,12 +29,14 @@ struct range {
 
 #define NAME_BITS 56 /* of a rowid */
 #define NAME_MASK ((UINT64_C(1) << NAME_BITS) - 1)
+#define FOR_GOOD  UINT8_MAX
 
 struct named_frame {
     struct record_frame frame;
-    uint64_t time_ns;                    /* of the sample that asked */
-    uint64_t name : NAME_BITS;           /* 0 = none */
-    uint64_t confirmed : 64 - NAME_BITS; /* how often it had the same name when its time was over */
+    uint64_t time_ns;          /* of the sample that asked */
+    uint64_t name : NAME_BITS; /* 0 = none */
+    /* How often it had the same name when its time was over; FOR_GOOD: it has no end. */
+    uint64_t confirmed : 64 - NAME_BITS;
 };
 
 #define NAMED_FRAME_BYTES                                                                          \
@@ -193,9 +195,10 @@ static struct process_code *use_process(struct code *code, const struct code_pro
     return process;
 }
 
-static uint64_t keep_ns(const struct named_frame *named)
+static bool is_kept(const struct named_frame *named, uint64_t time_ns)
 {
-    return CODE_KEEP_NS << (named->confirmed / 2);
+    return named->confirmed == FOR_GOOD ||
+           is_near(time_ns, named->time_ns, CODE_KEEP_NS << (named->confirmed / 2));
 }
 
 enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
@@ -204,7 +207,7 @@ enum code_state intake_code_find_frame(struct code *code, const struct code_prog
 {
     const struct process_code *process = use_process(code, program);
     const struct named_frame *named = process ? map_get(&process->frames, frame) : NULL;
-    if (!named || !named->name || !is_near(time_ns, named->time_ns, keep_ns(named)))
+    if (!named || !named->name || !is_kept(named, time_ns))
         return CODE_UNKNOWN;
     *name = (int64_t)named->name;
     return CODE_NAMED;
@@ -310,15 +313,22 @@ static void code_bound(struct code *code, struct process_code *last)
 }
 
 /* Several stacks may have asked at once. */
-static void named_frame_put(struct named_frame *named, uint64_t time_ns, uint64_t name)
+static void named_frame_put(struct named_frame *named, uint64_t time_ns, uint64_t name,
+                            bool for_good)
 {
-    bool is_over = !is_near(time_ns, named->time_ns, keep_ns(named));
-    if (name != named->name)
+    if (for_good)
+        named->confirmed = FOR_GOOD;
+    else if (name != named->name)
         named->confirmed = 0;
-    else if (is_over && named->confirmed < 2 * CODE_KEPT_DOUBLED)
+    else if (!is_kept(named, time_ns) && named->confirmed < 2 * CODE_KEPT_DOUBLED)
         named->confirmed++;
     named->name = name & NAME_MASK;
     named->time_ns = time_ns;
+}
+
+static bool is_unreadable(const struct symbolizer_code_frame *told)
+{
+    return told->n && bytes_is(told->lines[0].function, RECORD_FRAME_UNREADABLE);
 }
 
 static int put_frame(struct code *code, struct process_code *process, uint64_t time_ns,
@@ -339,7 +349,8 @@ static int put_frame(struct code *code, struct process_code *process, uint64_t t
     int64_t name;
     int error = stacks_named(stacks, type, names, told->n, &name);
     if (!error)
-        named_frame_put(named, time_ns, (uint64_t)name);
+        named_frame_put(named, time_ns, (uint64_t)name,
+                        record_frame_is_unique(&told->frame) && !is_unreadable(told));
     return error;
 }
 

@@ -5,8 +5,8 @@
  * answers. Such code moves: a name is valid only for samples taken within CODE_KEEP_NS of the
  * sample that asked for it. WRITER thread only.
  *
- * Frames of runtimes are remembered by their words. Another object may have the same ones some day,
- * so at first they are asked for again after CODE_KEEP_NS too. The longer an object has had its
+ * Frames of runtimes are remembered by their words, for good if no other frame ever has the same
+ * ones. Others are asked for again, after CODE_KEEP_NS at first. The longer an object has had its
  * name, the longer it is kept, for about half of that time: what is made and thrown away all the
  * time is asked for all the time.
  *

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All attacks at once, beside an honest tenant and programs whose names and spans are looked at: memory and disk stay
 within what `spanprof limits` says, and the tenant notices nothing."""
+import collections
 import http.client
 import os
 import re
@@ -98,11 +99,24 @@ class All(tracing.TracingTest, twins.TwinsTest):
         self.addCleanup(process.kill)
         began = time.monotonic()
         name = os.path.basename(program)
-        harness.wait_until(lambda: any(sample.frames and sample.frames[0].function == HONEST
-                                       for sample in self.backend.samples()
-                                       if sample.resource.get("process.executable.name") == name),
-                           40 * harness.SLOWNESS, "names of " + name)
+        try:
+            harness.wait_until(lambda: any(sample.frames and sample.frames[0].function == HONEST
+                                           for sample in self.backend.samples()
+                                           if sample.resource.get("process.executable.name") == name),
+                               40, "names of " + name)
+        except TimeoutError as error:
+            raise TimeoutError("%s; seen of it: %s; counted: %s" % (
+                error, self.seen_of(process.pid), self.losses())) from error
         return time.monotonic() - began
+
+    def seen_of(self, pid):
+        return collections.Counter(
+            (sample.resource.get("process.executable.name"), sample.frames[0].name() if sample.frames else None)
+            for sample in self.backend.samples() if sample.resource.get("process.pid") == pid)
+
+    def losses(self):
+        return {key: value for key, value in self.node.metrics().items()
+                if value and re.search("lost|dropped|late|forgotten|refused|unread|pending", key)}
 
     def send_spans(self, victim, thief):
         """One that the victim worked on, and one that only the thief did; their ids."""
@@ -131,8 +145,11 @@ class All(tracing.TracingTest, twins.TwinsTest):
                 names.append(self.names_come())
                 self.assert_true_stacks(self.start_twin(honest, uid=0, cpus=0.3), "honest_function")
             time.sleep(1)
-        attacked_s = tenant.p99_s(before)
+        attacked_s, seconds = tenant.p99_s(before), tenant.seconds[before:]
         tenant.stop()
+        print("tenant's p99 in each tenth of the time: %s ms" % " ".join(
+            "%.0f" % (1000 * neighbour.p99_of(seconds[i * len(seconds) // 10:(i + 1) * len(seconds) // 10]))
+            for i in range(10)), file=sys.stderr)
         metrics = spanprof.metrics()
         print("%d attackers, %d s: memory %.0f MiB of %.0f, disk %.0f MiB of %.0f; names after %s s; readers lost %d, "
               "banned %d, refused %d" % (

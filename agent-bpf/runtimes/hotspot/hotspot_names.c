@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/runtimes/hotspot/hotspot_names.h"
-#include "agent-bpf/record.h"
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_compiled.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_methods.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_stubs.h"
@@ -115,7 +115,7 @@ static bool place_key(const struct naming *naming, const struct record_frame *fr
         .program = naming->fetch.memory->program,
         .runtime = RUNTIME_JAVA,
         .kind = HOTSPOT_KEPT_NAME};
-    return (uint32_t)frame->words[2];
+    return record_frame_is_unique(frame);
 }
 
 static bool naming_knows(struct naming *naming, struct arena *arena, size_t i)

@@ -161,6 +161,40 @@ static void test_runtime_frames_kept(void **state)
     assert_true(add_and_answer(rig, time_ns + CODE_KEEP_NS, "new"));
 }
 
+static void add_java(struct samples_rig *rig, uint64_t time_ns, uint64_t compile_id)
+{
+    const uint64_t words[] = {WORD(FRAME_JVM_COMPILED, 0x7e0000000108), 0x7e0000000000, compile_id};
+    struct record_parts parts = samples_rig_record(RIG_PID);
+    parts.head.time_ns = RECORD_T0 + time_ns;
+    parts.n_user = 0;
+    parts.words = BYTES(words, sizeof(words));
+    samples_rig_add(rig, &parts, 1);
+}
+
+/* A compile id is given once: the frame is asked for until it has a name, and then never again. */
+static void test_runtime_frames_for_good(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct symbolizer_message asked;
+    const char *const names[] = {RECORD_FRAME_UNREADABLE, "Shop.render"};
+    for (size_t i = 0; i < 2; i++) {
+        add_java(rig, i * CODE_KEEP_NS, 7);
+        assert_true(asked_for(rig, &asked));
+        answer_named(rig, &asked, names[i]);
+        assert_int_equal(leave(rig, &left), 1);
+    }
+    add_java(rig, 3600 * CODE_KEEP_NS, 7);
+    assert_false(asked_for(rig, &asked));
+    assert_int_equal(leave(rig, &left), 1);
+    for (size_t i = 0; i < 2; i++) { /* a native wrapper may have none */
+        add_java(rig, i * CODE_KEEP_NS, 0);
+        assert_true(asked_for(rig, &asked));
+        answer_named(rig, &asked, "wrapper");
+        assert_int_equal(leave(rig, &left), 1);
+    }
+}
+
 /* What does not fit into one answer is asked for again. */
 static void test_runtime_frames_in_parts(void **state)
 {
@@ -238,8 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_runtime_frames),          TEST(test_runtime_frames_kept),
-        TEST(test_runtime_frames_in_parts), TEST(test_runtime_frames_cut),
-        TEST(test_runtime_frames_late),
+        TEST(test_runtime_frames_for_good), TEST(test_runtime_frames_in_parts),
+        TEST(test_runtime_frames_cut),      TEST(test_runtime_frames_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
