@@ -394,7 +394,7 @@ static void server_enter(struct http1_server *server, const struct http_arrival 
     (void)getpeername(arrival->fd, (struct sockaddr *)&address, &size);
     if (http1_add(&server->http, fd, (const struct sockaddr *)&address, size)) {
         stat_add_ref(server->settings.counts.over_limit, 1);
-        entering_free(entering);
+        entering_free(find_entering(server, fd)); /* it may have been announced before */
     }
 }
 
