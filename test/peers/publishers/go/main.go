@@ -61,14 +61,19 @@ func slices(n int) func(context.Context) {
 // startOther starts a goroutine that outlives its span: it still has the span's labels then, and works for none.
 func startOther(ctx context.Context) {
 	var began sync.WaitGroup
+	ended := make(chan struct{})
+	defer close(ended)
 	began.Add(1)
-	go func() {
-		burn(ctx, slice/2)
-		began.Done()
-		time.Sleep(clocksDiffer)
-		burn(context.Background(), slice/2)
-	}()
-	began.Wait()
+	child(ctx, "start", func(ctx context.Context) {
+		go func() {
+			burn(ctx, slice/2)
+			began.Done()
+			<-ended
+			time.Sleep(clocksDiffer)
+			burn(context.Background(), slice/2)
+		}()
+		began.Wait()
+	})
 }
 
 func render(writer http.ResponseWriter, request *http.Request) {
@@ -79,7 +84,7 @@ func render(writer http.ResponseWriter, request *http.Request) {
 	go func() { defer group.Done(); child(ctx, "fetch", slices(2)) }()
 	go func() { defer group.Done(); slices(1)(ctx) }() // for the request's own span
 	jobs <- job{ctx, &group}
-	child(ctx, "start", startOther)
+	startOther(ctx)
 	child(ctx, "layout", func(ctx context.Context) {
 		slices(1)(ctx)
 		child(ctx, "lines", slices(2))
