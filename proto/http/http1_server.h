@@ -136,7 +136,8 @@ int http1_server_open(const struct http1_server_settings *settings, struct http1
  * errno. */
 int http1_server_listen(struct http1_server *server, int *fds, size_t n, struct tls_context *tls,
                         bool trusted);
-/* Connections without TLS that speak HTTP/2 go to take(), with their socket. NULL: to nobody. */
+/* Plain-text HTTP/2 connections are passed to take(), which owns their socket from then on. Without
+ * it they are served as HTTP/1. */
 void http1_server_set_http2(struct http1_server *server,
                             void (*take)(void *context, const struct http_arrival *arrival),
                             void *context);

@@ -34,7 +34,8 @@ struct grpc_server_settings {
 /* Takes over the sockets, on success only. 0 or negative errno. */
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **server);
-/* Connections without TLS that speak HTTP/1 go to take(), with their socket. NULL: to nobody. */
+/* Plain-text HTTP/1 connections are passed to take(), which owns their socket from then on. Without
+ * it they are served as HTTP/2. */
 void grpc_server_set_http1(struct grpc_server *server,
                            void (*take)(void *context, const struct http_arrival *arrival),
                            void *context);

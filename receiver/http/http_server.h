@@ -31,7 +31,8 @@ struct http_server_settings {
 /* Takes over the sockets, on success only. */
 int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
                      struct http_server **server);
-/* Connections without TLS that speak HTTP/2 go to take(), with their socket. NULL: to nobody. */
+/* Plain-text HTTP/2 connections are passed to take(), which owns their socket from then on. Without
+ * it they are served as HTTP/1. */
 void http_server_set_http2(struct http_server *server,
                            void (*take)(void *context, const struct http_arrival *arrival),
                            void *context);

@@ -5,10 +5,10 @@
  * answers. Such code moves: a name is valid only for samples taken within CODE_KEEP_NS of the
  * sample that asked for it. WRITER thread only.
  *
- * Frames of runtimes are remembered by their words, for good if no other frame ever has the same
- * ones. Others are asked for again, after CODE_KEEP_NS at first. The longer an object has had its
- * name, the longer it is kept, for about half of that time: what is made and thrown away all the
- * time is asked for all the time.
+ * Names of runtime frames are cached by the frame's words. If the words are unique
+ * (record_frame_is_unique()), the entry does not expire. Otherwise another object may get the same
+ * words: the entry expires after CODE_KEEP_NS at first, and the longer its name has stayed the
+ * same, the later, up to CODE_KEEP_NS << CODE_KEPT_DOUBLED.
  *
  * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (of
  * the cgroup that has most, the least recently used process is dropped); CODE_RANGES_MAX ranges and

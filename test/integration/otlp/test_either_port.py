@@ -13,7 +13,7 @@ import sender  # noqa: E402
 
 TOKEN = "a-token-0123456789"
 AUTH = {"auth": {"authenticator": "bearertokenauth"}}
-SILENT = 40
+SILENT = 40  # connections to each port that say nothing
 
 
 class EitherPort(harness.IntegrationTest):
@@ -63,17 +63,17 @@ class EitherPort(harness.IntegrationTest):
         instance = self.instance()
         idle = [socket.create_connection(address.rsplit(":", 1)) for address in (instance.grpc_address, instance.http_address)
                 for _ in range(SILENT)]
-        bodies = []
+        sent = []
         for address in (instance.grpc_address, instance.http_address):
             client = sender.GrpcSender(address)
             body, ids = sender.request_of(3)
             client.send(body)
             client.close()
-            bodies += ids
+            sent += ids
             body, ids = sender.request_of(3)
             self.assertEqual(sender.post(address, body)[0], 200)
-            bodies += ids
-        harness.wait_until(lambda: set(bodies) <= {span.span_id for span in self.backend.spans()}, 20, "all spans arrive")
+            sent += ids
+        harness.wait_until(lambda: set(sent) <= {span.span_id for span in self.backend.spans()}, 20, "all spans arrive")
         for connection in idle:
             connection.close()
 

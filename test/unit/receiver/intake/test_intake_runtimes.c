@@ -130,7 +130,8 @@ static void test_runtime_frames(void **state)
     assert_true(asked_for(rig, &asked));
 }
 
-/* Asks at that time, if it must, and is told that the first frame has this function. */
+/* Adds a sample. If its names are requested, answers with this function. Returns whether they were.
+ */
 static bool add_and_answer(struct samples_rig *rig, uint64_t time_ns, const char *function)
 {
     struct samples_rig_left left;
