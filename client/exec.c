@@ -420,7 +420,9 @@ static int print_endpoint(const struct exec *exec)
         return exec_point_at(exec, url, protocol_of_port(url));
     if (exec->form->node == NODE_IS_HOST_IP)
         return fputs(host_ip, exec->out) < 0;
-    fputs("spanprof: --endpoint URL says where the node is, as the container sees it\n", exec->err);
+    fputs("spanprof: no endpoint is printed, as a container's localhost is not the node; set it with "
+          "--endpoint URL\n",
+          exec->err);
     return 0;
 }
 
