@@ -420,9 +420,10 @@ static int print_endpoint(const struct exec *exec)
         return exec_point_at(exec, url, protocol_of_port(url));
     if (exec->form->node == NODE_IS_HOST_IP)
         return fputs(host_ip, exec->out) < 0;
-    fputs("spanprof: no endpoint is printed, as a container's localhost is not the node; set it with "
-          "--endpoint URL\n",
-          exec->err);
+    fputs(
+        "spanprof: no endpoint is printed, as a container's localhost is not the node; set it with "
+        "--endpoint URL\n",
+        exec->err);
     return 0;
 }
 
