@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define FLAME_BYTES      ((size_t)40 << 20)
+#define FLAME_BYTES      ((size_t)38 << 20)
 #define FLAME_NODES_MAX  20000
 #define FUNCTIONS_MAX    100 /* by default */
 #define YEAR_S           31536000.0

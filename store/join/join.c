@@ -2,7 +2,7 @@
 /*
  * Samples are few and indexed, spans are many and looked up: a span without samples costs one hash
  * table lookup (plus one while there are totals of contexts without a trace, and one while there
- * are totals of contexts without a span).
+ * are totals of contexts without a span), and a note of 16 bytes that it has ended.
  *
  * A sample counts in the total of (trace, span, process), and waits in the chain of that total. A
  * span finds the totals with its ids, joins the total of its owner, and becomes a matched span that
@@ -13,6 +13,7 @@
  * these totals move to the span's own total, so a span that is sent twice gets the same result.
  *
  * A sample from after the span's end is not the span's: it counts nowhere and leaves without one.
+ * This is known of matched spans, and of the latest spans that came without samples.
  *
  * Which process owns a span id? The process whose SDK sent the span. Other processes see the
  * traceparent, too, and may publish it; others may send a span with these ids. So there has to be
@@ -45,7 +46,7 @@
 bool join_is_over(const struct matched_span *matched, uint64_t time_unix_ns)
 {
     const struct join_span_facts *span = &matched->facts;
-    return span_time_is_over(span->start_unix_ns, span->end_unix_ns, time_unix_ns);
+    return time_unix_ns > span_time_over(span->start_unix_ns, span->end_unix_ns);
 }
 
 static int join_canonical(void *context, int64_t stack, int64_t *same, bool *open)
@@ -252,6 +253,10 @@ static int index_sample(void *context, struct pending_batch *batch, struct pendi
         add_alone(join, entry, JOIN_UNSAMPLED, fresh);
         return 0;
     }
+    if (sample->ended) {
+        add_alone(join, entry, JOIN_ENDED, fresh);
+        return 0;
+    }
     struct span_total_key key = key_of(sample);
     int error = who_of(join, sample->process, &who);
     if (error)
@@ -280,10 +285,24 @@ int join_batch_begin(struct join *join)
     return 0;
 }
 
+/* It is asked before the sample is written, so that it holds after a restart as well. */
+static int find_ended(struct join *join, struct sample *sample)
+{
+    const struct process_facts *facts = NULL;
+    if (bytes_zero(sample->trace_id, sizeof(sample->trace_id)) || !join_names_span(sample) ||
+        !sample->process)
+        return 0;
+    int error = processes_get(join->processes, sample->process, &facts);
+    sample->ended = !error && ended_spans_has(&join->ended, sample, facts);
+    return error == -ENOENT ? 0 : error;
+}
+
 int join_add_sample(struct join *join, const struct sample *sample)
 {
     WRITER_THREAD(join->db);
-    return pending_add(&join->pending, sample);
+    struct sample added = *sample;
+    int error = find_ended(join, &added);
+    return error ? error : pending_add(&join->pending, &added);
 }
 
 int join_batch_commit(struct join *join)
@@ -359,6 +378,8 @@ static int open_all(struct join *join)
         error = span_totals_open(&join->totals, join->db, settings->max_span_totals_bytes);
     if (!error)
         error = pending_open(&join->pending, join->db);
+    if (!error)
+        error = ended_spans_open(&join->ended);
     join->totals.forgetting = join_forgetting;
     join->totals.canonical = join_canonical;
     join->totals.context = join;
@@ -393,5 +414,6 @@ void join_close(struct join *join)
     pending_close(&join->pending);
     matched_spans_close(&join->spans);
     span_totals_close(&join->totals);
+    ended_spans_close(&join->ended);
     free(join);
 }

@@ -164,7 +164,8 @@ static int sample_leave(void *context, struct pending_sample *entry, const struc
     if (leaving_stays(leaving, entry->stack))
         return PENDING_STAYS;
     struct matched_span *matched = entry->state == PENDING_JOINED ? entry->matched : NULL;
-    bool over = matched && join_names_span(sample) && join_is_over(matched, sample->time_unix_ns);
+    bool over = sample->ended ||
+                (matched && join_names_span(sample) && join_is_over(matched, sample->time_unix_ns));
     int error = over ? leave_without_span(leaving, sample)
                      : leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
     if (error)

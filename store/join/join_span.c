@@ -257,31 +257,41 @@ static int join_matched(struct join *join, struct match *match, const struct cha
     return outcome;
 }
 
+static struct chains find_chains(struct join *join, const struct otlp_span *span,
+                                 const struct span_total_key *key)
+{
+    struct span_total_key part = {0};
+    struct chains chains = {.exact = span_totals_get(&join->totals, key)};
+    if (join->totals.n_by_span) {
+        memcpy(part.span_id, key->span_id, 8);
+        chains.by_span = span_totals_get(&join->totals, &part);
+    }
+    if (join->totals.n_by_trace && otlp_span_is_local_root(span)) {
+        part = (struct span_total_key){0};
+        memcpy(part.trace_id, key->trace_id, 16);
+        chains.by_trace = span_totals_get(&join->totals, &part);
+    }
+    return chains;
+}
+
 int join_span(struct join *join, const struct otlp_span *span, const struct peer *sender,
               struct join_result *result)
 {
     WRITER_THREAD(join->db);
-    struct span_total_key key, part = {0};
-    struct chains chains = {0};
+    struct span_total_key key;
     struct match match = {.span = span, .sender = sender, .result = result};
+    int outcome = JOIN_NO_SAMPLES;
     result->unproven_pid = 0;
     if (span->trace_id.len != 16 || span->span_id.len != 8)
         return JOIN_NO_SAMPLES;
     memcpy(key.trace_id, span->trace_id.data, 16);
     memcpy(key.span_id, span->span_id.data, 8);
-    chains.exact = span_totals_get(&join->totals, &key);
-    if (join->totals.n_by_span) {
-        memcpy(part.span_id, key.span_id, 8);
-        chains.by_span = span_totals_get(&join->totals, &part);
-    }
-    if (join->totals.n_by_trace && otlp_span_is_local_root(span)) {
-        part = (struct span_total_key){0};
-        memcpy(part.trace_id, key.trace_id, 16);
-        chains.by_trace = span_totals_get(&join->totals, &part);
-    }
-    if (!chains.exact && !chains.by_span && !chains.by_trace)
-        return JOIN_NO_SAMPLES;
     if (bytes_zero(key.trace_id, 16) || bytes_zero(key.span_id, 8))
         return JOIN_NO_SAMPLES; /* a zero id would match a total of a trace or a span id */
-    return join_matched(join, &match, &chains);
+    struct chains chains = find_chains(join, span, &key);
+    if (chains.exact || chains.by_span || chains.by_trace)
+        outcome = join_matched(join, &match, &chains);
+    if (outcome == JOIN_NO_SAMPLES)
+        ended_spans_add(&join->ended, span, sender);
+    return outcome;
 }

@@ -3,6 +3,7 @@
 /* Shared by join.c (samples and spans meet) and join_leave.c (samples leave the join). Private to
  * these files. */
 #include "base/stats.h"
+#include "store/join/ended_spans.h"
 #include "store/join/join.h"
 #include "store/join/matched_span.h"
 #include "store/join/pending.h"
@@ -33,6 +34,7 @@ struct join {
     struct pending pending;
     struct span_totals totals;
     struct matched_spans spans;
+    struct ended_spans ended;
 };
 
 void join_count(enum join_reason reason, int64_t n);

@@ -195,6 +195,15 @@ void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
         mark->service ^= mark_text(evidence->service_namespace, key) & ~UINT64_C(1);
 }
 
+void owner_claims_of(const struct owner_evidence *evidence, const uint8_t key[16],
+                     struct owner_mark *mark)
+{
+    struct owner_evidence claims = {.instance_id = evidence->instance_id};
+    if (claims_random(evidence->container_id))
+        claims.container_id = evidence->container_id;
+    owner_mark_of(&claims, key, mark);
+}
+
 /* True: both parts are known and differ, and no stronger part agrees. *agreed: set if the parts are
  * equal. */
 static bool part_contradicts(uint64_t a, uint64_t b, bool *agreed)

@@ -14,6 +14,7 @@ enum part {
     PART_PROCESS = 1 << 7, /* process differs */
     PART_COMM = 1 << 8,    /* tid or comm differs */
     PART_KIND = 1 << 9,    /* kind, state or source differs */
+    PART_ENDED = 1 << 10,
 };
 
 static uint64_t parts_of(const struct sample *sample, const struct sample *previous)
@@ -24,6 +25,7 @@ static uint64_t parts_of(const struct sample *sample, const struct sample *previ
     parts |= bytes_zero(sample->local_root_id, 8) ? 0 : PART_ROOT;
     parts |= sample->attributes.len ? PART_ATTRIBUTES : 0;
     parts |= sample->flags_trusted ? PART_TRUSTED : 0;
+    parts |= sample->ended ? PART_ENDED : 0;
     parts |= sample->period_ns != previous->period_ns ? PART_PERIOD : 0;
     parts |= sample->value_ns != sample->period_ns ? PART_VALUE : 0;
     parts |= sample->process != previous->process ? PART_PROCESS : 0;
@@ -114,6 +116,7 @@ bool sample_decode(struct blob_reader *in, struct sample *sample, const struct s
     if (parts & PART_COMM)
         get_comm(in, sample);
     sample->flags_trusted = parts & PART_TRUSTED;
+    sample->ended = parts & PART_ENDED;
     memset(sample->trace_id, 0, sizeof(sample->trace_id));
     memset(sample->span_id, 0, sizeof(sample->span_id));
     memset(sample->local_root_id, 0, sizeof(sample->local_root_id));

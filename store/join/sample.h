@@ -27,6 +27,7 @@ struct sample {
     uint8_t context_source; /* enum context_source; 0 = no context */
     uint8_t trace_flags;
     bool flags_trusted;   /* the writer of this context is known to set trace_flags */
+    bool ended;           /* its span, which came without samples, was over before */
     uint8_t trace_id[16]; /* zero = not known */
     uint8_t span_id[8];   /* zero = not known */
     uint8_t local_root_id[8];

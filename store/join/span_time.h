@@ -10,5 +10,5 @@
 
 /* It lies within the span's time, or 10 ms beside it. */
 bool span_time_has(uint64_t start_unix_ns, uint64_t end_unix_ns, uint64_t time_unix_ns);
-/* The span had ended before. An end that cannot be is none. */
-bool span_time_is_over(uint64_t start_unix_ns, uint64_t end_unix_ns, uint64_t time_unix_ns);
+/* Samples from after this time are not the span's. UINT64_MAX: an end that cannot be is none. */
+uint64_t span_time_over(uint64_t start_unix_ns, uint64_t end_unix_ns);
