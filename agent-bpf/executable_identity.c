@@ -2,6 +2,7 @@
 #include "agent-bpf/executable_identity.h"
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/bytes.h"
+#include "agent-bpf/sha256.h"
 #include <string.h>
 
 #define DELETED " (deleted)"
@@ -35,14 +36,13 @@ bool executable_identity(const struct process_mapping *mapping, uint8_t identity
 {
     if (!mapping_is_file(mapping))
         return false;
-    struct sha256 sha;
-    sha256_init(&sha);
-    uint64_t numbers[4] = {mapping->device_major, mapping->device_minor, mapping->inode,
-                           mapping->inode_generation};
-    sha256_add(&sha, numbers, sizeof(numbers));
-    sha256_add(&sha, mapping->path, executable_path_length(mapping->path));
-    uint8_t digest[32];
-    sha256_finish(&sha, digest);
+    const uint64_t numbers[4] = {mapping->device_major, mapping->device_minor, mapping->inode,
+                                 mapping->inode_generation};
+    uint8_t hashed[sizeof(numbers) + SYMBOLIZER_PATH_MAX], digest[32];
+    size_t len = executable_path_length(mapping->path);
+    memcpy(hashed, numbers, sizeof(numbers));
+    memcpy(hashed + sizeof(numbers), mapping->path, len);
+    sha256_of(BYTES(hashed, sizeof(numbers) + len), digest);
     memcpy(identity, digest, 16);
     return true;
 }

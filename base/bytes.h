@@ -53,12 +53,3 @@ struct fnv128 {
 void fnv128_init(struct fnv128 *fnv); /* FNV-1a, 128 bits */
 void fnv128_add(struct fnv128 *fnv, const void *data, size_t size);
 void fnv128_finish(const struct fnv128 *fnv, uint8_t out[16]); /* big-endian */
-
-struct sha256 {
-    uint32_t state[8];
-    uint64_t total_bytes;
-    uint8_t block[64];
-};
-void sha256_init(struct sha256 *sha);
-void sha256_add(struct sha256 *sha, const void *data, size_t size);
-void sha256_finish(struct sha256 *sha, uint8_t out[32]);

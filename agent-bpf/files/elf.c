@@ -4,6 +4,7 @@
  * cannot wrap (offset <= size, length <= size - offset); every walk has its own maximum besides.
  */
 #include "agent-bpf/files/elf.h"
+#include "agent-bpf/sha256.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -306,24 +307,16 @@ int elf_build_ids(const struct elf *elf, struct elf_build_ids *ids)
 
 int elf_htlhash(int fd, uint64_t size, uint8_t out[16])
 {
-    uint8_t part[HASH_PART];
+    uint8_t hashed[2 * HASH_PART + 8], digest[32];
     size_t n = size < HASH_PART ? (size_t)size : HASH_PART;
-    struct sha256 sha;
-    sha256_init(&sha);
-    int error = read_at(fd, 0, part, n);
+    int error = read_at(fd, 0, hashed, n);
+    if (!error)
+        error = read_at(fd, size - n, hashed + n, n);
     if (error)
         return error;
-    sha256_add(&sha, part, n);
-    error = read_at(fd, size - n, part, n);
-    if (error)
-        return error;
-    sha256_add(&sha, part, n);
-    uint8_t length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (uint8_t)(size >> (56 - 8 * i));
-    sha256_add(&sha, length, sizeof(length));
-    uint8_t digest[32];
-    sha256_finish(&sha, digest);
+    for (size_t i = 0; i < 8; i++)
+        hashed[2 * n + i] = (uint8_t)(size >> (56 - 8 * i));
+    sha256_of(BYTES(hashed, 2 * n + 8), digest);
     memcpy(out, digest, 16);
     return 0;
 }

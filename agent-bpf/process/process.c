@@ -13,6 +13,7 @@
 #include "agent-bpf/process/process_table.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include "agent-bpf/sha256.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -314,12 +315,9 @@ static void answer_kernel(struct process_table *table, const struct symbolizer_k
         return;
     if (len)
         memcpy(table->kernel_build_id, kernel->build_id.data, len);
-    struct sha256 sha;
-    sha256_init(&sha);
-    sha256_add(&sha, "kernel", 6);
-    sha256_add(&sha, table->kernel_build_id, len);
-    uint8_t digest[32];
-    sha256_finish(&sha, digest);
+    uint8_t named[6 + sizeof(table->kernel_build_id)] = "kernel", digest[32];
+    memcpy(named + 6, table->kernel_build_id, len);
+    sha256_of(BYTES(named, 6 + len), digest);
     memcpy(table->kernel.identity, digest, 16);
     table->kernel.text_start = kernel->text_start;
     table->kernel.text_end = kernel->text_end;

@@ -184,41 +184,6 @@ static void test_fnv128(void **state)
     check_fnv("foobar", "343e1662793c64bf6f0d3597ba446f18");
 }
 
-static void check_sha(struct bytes in, size_t step, const char *expected)
-{
-    struct sha256 sha;
-    uint8_t out[32];
-    char hex[65];
-    sha256_init(&sha);
-    for (size_t i = 0; i < in.len; i += step)
-        sha256_add(&sha, in.data + i, in.len - i < step ? in.len - i : step);
-    sha256_finish(&sha, out);
-    bytes_to_hex(BYTES(out, 32), hex);
-    assert_string_equal(hex, expected);
-}
-
-static void test_sha256(void **state)
-{
-    char *many = malloc(1000000);
-    (void)state;
-    memset(many, 'a', 1000000);
-    check_sha(BYTES_LIT(""), 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    check_sha(BYTES_LIT("abc"), 3,
-              "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    check_sha(BYTES_LIT("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), 7,
-              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    for (size_t step = 1; step <= 1000; step = step * 3 + 61)
-        check_sha(BYTES(many, 1000000), step,
-                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-    check_sha(BYTES(many, 64), 64,
-              "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
-    check_sha(BYTES(many, 55), 55,
-              "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
-    check_sha(BYTES(many, 56), 56,
-              "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
-    free(many);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,7 +196,6 @@ int main(void)
         cmocka_unit_test(test_sanitize),
         cmocka_unit_test(test_siphash),
         cmocka_unit_test(test_fnv128),
-        cmocka_unit_test(test_sha256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/contexts/thread_local.h"
+#include "agent-bpf/sha256.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -89,20 +90,13 @@ static int file_of(const void *data, size_t size)
 
 static void hash_of(const uint8_t *data, size_t size, uint8_t out[32])
 {
-    struct sha256 sha;
-    sha256_init(&sha);
-    sha256_add(&sha, data, size < 4096 ? size : 4096);
-    sha256_add(&sha, data + (size < 4096 ? 0 : size - 4096), size < 4096 ? size : 4096);
-    uint8_t length[8] = {0,
-                         0,
-                         0,
-                         0,
-                         (uint8_t)(size >> 24),
-                         (uint8_t)(size >> 16),
-                         (uint8_t)(size >> 8),
-                         (uint8_t)size};
-    sha256_add(&sha, length, 8);
-    sha256_finish(&sha, out);
+    uint8_t hashed[2 * 4096 + 8] = {0};
+    size_t n = size < 4096 ? size : 4096;
+    memcpy(hashed, data, n);
+    memcpy(hashed + n, data + size - n, n);
+    for (size_t i = 0; i < 4; i++)
+        hashed[2 * n + 4 + i] = (uint8_t)(size >> (24 - 8 * i));
+    sha256_of(BYTES(hashed, 2 * n + 8), out);
 }
 
 static void htlhash(void **state)
