@@ -516,8 +516,7 @@ int db_maintain(struct db *db)
     if (error || !db->handle)
         return error ? error : -EIO;
     /* If room is short, the checkpoint also truncates the log. It does not wait for readers. */
-    int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-    int code = db_log_copy(db, mode);
+    int code = is_short(db) ? db_log_copy(db, SQLITE_CHECKPOINT_TRUNCATE) : db_log_copy_in_time(db);
     db_log_shorten(db);
     db->failed = 0;
     db->was_refused = false;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The write-ahead log is copied into the database after each commit that leaves it longer than
- * LOG_COPY_BYTES, as SQLite's own checkpoints would, as far as reads allow; log_limit.h says what
- * follows if they do not.
+ * The write-ahead log is copied into the database for each LOG_COPY_BYTES that commits have added
+ * to it, and LOG_COPY_NS after the latest copy, as far as reads allow; log_limit.h says what
+ * follows if they do not. A copy waits for the disk twice, and requests wait for it: so there are
+ * few.
  */
+#include "base/clock.h"
 #include "base/stats.h"
 #include "store/db/db_state.h"
 #include "store/db/log_limit.h"
 
 #define LOG_FRAME_BYTES 4120 /* a page with its header */
 #define LOG_COPY_BYTES  ((uint64_t)1000 * LOG_FRAME_BYTES)
+#define LOG_COPY_NS     (5 * NS_PER_SEC)
 
 STAT_COUNTER(restarts, "spanprof_store_log_restarts_total",
              "Times that the writer made new reads wait, so that the write-ahead log could start "
@@ -22,7 +25,15 @@ int db_log_copy(struct db *db, int mode)
     sqlite3_busy_timeout(db->handle, 0);
     int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
     sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
+    db->copied_bytes = in_log > 0 ? (uint64_t)in_log * LOG_FRAME_BYTES : 0;
+    db->copied_ns = clock_monotonic_ns();
     return code;
+}
+
+int db_log_copy_in_time(struct db *db)
+{
+    bool is_time = clock_monotonic_ns() - db->copied_ns >= LOG_COPY_NS;
+    return is_time ? db_log_copy(db, SQLITE_CHECKPOINT_PASSIVE) : SQLITE_OK;
 }
 
 void db_log_shorten(struct db *db)
@@ -42,7 +53,9 @@ static int on_commit(void *context, sqlite3 *handle, const char *name, int n_fra
     uint64_t bytes = (uint64_t)n_frames * LOG_FRAME_BYTES;
     (void)handle, (void)name;
     log_limit_set(db->log_limit, bytes);
-    if (bytes >= LOG_COPY_BYTES)
+    if (bytes < db->copied_bytes) /* it began again */
+        db->copied_bytes = 0;
+    if (bytes - db->copied_bytes >= LOG_COPY_BYTES)
         db_log_copy(db, SQLITE_CHECKPOINT_PASSIVE); /* its errors show up in later steps */
     db_log_shorten(db);
     return SQLITE_OK;

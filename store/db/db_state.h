@@ -34,6 +34,8 @@ struct db {
     char *path;
     char *vfs;
     struct log_limit *log_limit; /* shared with the other connections to the file */
+    uint64_t copied_bytes;       /* length of the log as of its latest copy */
+    uint64_t copied_ns;          /* when that was */
     struct wal_vfs *wal_vfs;     /* the VFS in use, on top of `vfs`; NULL for a reader */
     int lock_fd;                 /* -1 for the reader */
     dev_t device;
@@ -51,6 +53,8 @@ int db_error(struct db *db, int code, const char *doing);
 int db_step_error(struct db *db, int code, sqlite3_stmt *statement);
 /* db_log.c: checkpoints. The first returns SQLite's code. */
 int db_log_copy(struct db *db, int mode);
+/* While nothing else makes a copy necessary: SQLITE_OK also if it is not time for one. */
+int db_log_copy_in_time(struct db *db);
 void db_log_shorten(struct db *db); /* if the log is long, and no read is going on */
 void db_log_watch(struct db *db);   /* at opening, by the writer */
 int db_prepare_all(struct db *db);
