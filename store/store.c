@@ -310,6 +310,13 @@ static void note_window(struct store *store, int outcome, uint64_t now_unix_ns)
         store->full_since_unix_ns = now_unix_ns;
 }
 
+int store_prepare(struct store *store)
+{
+    WRITER_THREAD(store->db);
+    int outcome = history_is_enabled(store->history) ? history_name_spans(store->history) : 0;
+    return outcome == HISTORY_MORE ? STORE_MORE : outcome;
+}
+
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  size_t *n_samples)
 {

@@ -57,6 +57,10 @@ uint64_t store_generation(const struct store *store); /* any thread */
  * other errno: why the store is out of service. */
 int store_health(const struct store *store);
 
+/* Within a transaction, before store_window() and store_collect(): does a bounded step of their
+ * work. STORE_MORE: call again, in another transaction. */
+enum { STORE_MORE = 1 };
+int store_prepare(struct store *store);
 /* Within a transaction; outcomes as of window_close(). */
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  size_t *n_samples);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every second tidies the store and the process table; every fifth time closes the profile window.
- * A window of many samples takes several transactions, one after the other, so that a request that
- * arrives meanwhile waits for one of them only. Each makes a request and a block of the history:
- * so there are few.
+ * Every second tidies the store and the process table; every fifth time closes the profile window
+ * first. It takes several transactions, one after the other, so that a request that arrives
+ * meanwhile waits for one of them only: some that store names, a few for the samples (each makes a
+ * request and a block of the history), one that tidies.
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
@@ -25,7 +25,7 @@ struct window_job {
     enum window_kind kind;
     size_t slice_samples;
     size_t n_samples;
-    enum { WINDOW_DONE, WINDOW_NEXT_SLICE, WINDOW_AGAIN_LATER } then;
+    enum { WINDOW_DONE, WINDOW_NEXT, WINDOW_AGAIN_LATER } then;
     struct list requests; /* for the symbolizer */
 };
 
@@ -65,7 +65,7 @@ static int close_slice(struct window_job *window, uint64_t now_unix_ns)
         stacks_stop_waiting_for_names(store_stacks(store));
     int outcome = store_window(store, &how, now_unix_ns, &window->n_samples);
     if (outcome == WINDOW_MORE)
-        window->then = WINDOW_NEXT_SLICE;
+        window->then = WINDOW_NEXT;
     return outcome < 0 && outcome != -ENOSPC ? outcome : 0; /* the samples wait for room */
 }
 
@@ -79,18 +79,36 @@ static int tidy(struct window_job *window, uint64_t now_unix_ns)
     return error;
 }
 
+/* One transaction of the window. */
+static int window_step(struct window_job *window)
+{
+    uint64_t now_unix_ns = clock_unix_ns();
+    int outcome = store_prepare(window->intake->settings.store);
+    if (outcome == STORE_MORE)
+        window->then = WINDOW_NEXT;
+    if (outcome)
+        return outcome < 0 ? outcome : 0;
+    if (window->kind == WINDOW_TIDY)
+        return tidy(window, now_unix_ns);
+    outcome = close_slice(window, now_unix_ns);
+    if (outcome || window->then == WINDOW_NEXT)
+        return outcome;
+    if (window->kind == WINDOW_LAST)
+        return tidy(window, now_unix_ns);
+    window->kind = WINDOW_TIDY;
+    window->then = WINDOW_NEXT;
+    return 0;
+}
+
 static int window_run(struct job *job)
 {
     struct window_job *window = container_of(job, struct window_job, job);
     struct intake *intake = window->intake;
-    uint64_t now_unix_ns = clock_unix_ns();
     int error = intake_samples_expire(intake->samples, clock_monotonic_ns());
     if (!error && waits_for_names(window))
         window->then = WINDOW_AGAIN_LATER;
-    else if (!error && window->kind != WINDOW_TIDY)
-        error = close_slice(window, now_unix_ns);
-    if (!error && window->then != WINDOW_NEXT_SLICE)
-        error = tidy(window, now_unix_ns);
+    else if (!error)
+        error = window_step(window);
     intake_take_requests(intake, &window->requests);
     return intake_broken(intake, error);
 }
@@ -109,7 +127,7 @@ static void window_done(struct job *job, int error)
     if (!error && window->n_samples && intake->settings.committed)
         intake->settings.committed(intake->settings.context);
     symbolizer_client_submit(intake->symbolizer, &window->requests);
-    if (!error && window->then == WINDOW_NEXT_SLICE && (last || !is_stopping(intake)) &&
+    if (!error && window->then == WINDOW_NEXT && (last || !is_stopping(intake)) &&
         !run_window(window))
         return;
     bool again = !error && window->then == WINDOW_AGAIN_LATER;

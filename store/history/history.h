@@ -45,6 +45,11 @@ int history_span(struct history *history, uint64_t sender, const struct otlp_spa
 /* Adds a sample that leaves the join; arguments as join_visit. */
 int history_sample(struct history *history, const struct sample *sample,
                    const struct join_span_facts *span);
+enum { HISTORY_MORE = 1 };
+/* Within a transaction: stores names of spans that were added, so that the transaction that writes
+ * their block does not take long. HISTORY_MORE: there are others; call again in another
+ * transaction. */
+int history_name_spans(struct history *history);
 /* Writes a block of what was added since the last one. Call it when a profile window closes, in its
  * transaction. */
 int history_flush(struct history *history, uint64_t now_unix_ns);

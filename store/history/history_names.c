@@ -244,6 +244,7 @@ static int put_new(struct history_names *names, const struct new_row *row, const
         return outcome;
     row_begin(names, row->rows, row_of(entry), row->body.len);
     row_adopt(row_of(entry), row->tenant);
+    names->n_new++;
     stat_set(&names_bytes, (int64_t)names->bytes);
     *id = entry->id;
     return 0;

@@ -24,6 +24,7 @@ struct history_names {
     struct intern texts, series;
     uint8_t hash_key[16];
     uint64_t bytes; /* of all rows */
+    uint64_t n_new; /* rows that were made */
     struct fair_share share;
     struct list own_ages[FAIR_SHARES]; /* rows by fair_share_index(), least recently used first */
     uint64_t generation_ns, generation_began_ns;

@@ -18,7 +18,8 @@ struct stage_texts { /* distinct texts, numbered from 1; 0 is "" */
 };
 
 struct staged_span {
-    struct history_block_span row;       /* without series and attributes_* */
+    struct history_block_span row;       /* without attributes_*; series: 0 = not looked for, or no
+                                            room */
     uint32_t resource, name, attributes; /* numbers of texts */
     uint32_t pid;                        /* of the process that made it; 0 = not known */
     uint8_t kind;                        /* enum otlp_span_kind */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the stage as a block, and the sums as minutes. */
+#include "store/db/db.h"
 #include "store/history/history_state.h"
 #include "base/limits.h"
 #include <errno.h>
@@ -16,6 +17,8 @@ STAT_LOSSES(left_out, "spanprof_history_left_out_total",
 
 LIMIT(writing, LIMIT_SERVICE, "history: the block being written", .of = "history",
       .bytes = STAGE_BYTES_MAX + HISTORY_BLOCK_SPANS_MAX * sizeof(struct history_block_span));
+
+#define NEW_NAMES_MAX 256 /* of a call: some 10 ms in the database */
 
 /* The block being written. */
 struct writing {
@@ -105,15 +108,29 @@ static int intern_series(struct history *history, const struct texts_of_spans *t
     return history_names_series(&history->names, tenant, &facts, &span->row.series);
 }
 
-static int find_series(struct history *history)
+/* Of spans that have no series yet. HISTORY_MORE: max_new_names are new, and others may follow. */
+static int find_series(struct history *history, uint64_t max_new_names)
 {
     struct history_stage *stage = &history->stage;
     struct texts_of_spans texts;
-    int error = texts_open(&texts, stage);
-    for (size_t i = 0; i < stage->n_spans && !error; i++)
-        error = intern_series(history, &texts, &stage->spans[i]);
+    uint64_t since = history->names.n_new;
+    int outcome = texts_open(&texts, stage);
+    for (size_t i = 0; i < stage->n_spans && !outcome; i++) {
+        if (stage->spans[i].row.series)
+            continue;
+        if (history->names.n_new - since >= max_new_names)
+            outcome = HISTORY_MORE;
+        else
+            outcome = intern_series(history, &texts, &stage->spans[i]);
+    }
     texts_close(&texts);
-    return error;
+    return outcome;
+}
+
+int history_name_spans(struct history *history)
+{
+    WRITER_THREAD(history->db);
+    return history->stage.n_spans ? find_series(history, NEW_NAMES_MAX) : 0;
 }
 
 static uint64_t write_earlier(uint64_t before, uint64_t time)
@@ -238,7 +255,7 @@ int history_write_block(struct history *history)
     struct writing writing = {.history = history};
     if (!history->stage.n_spans && !history->stage.n_samples)
         return 0;
-    int error = find_series(history);
+    int error = find_series(history, UINT64_MAX);
     if (!error)
         error = writing_encode(&writing);
     if (!error)

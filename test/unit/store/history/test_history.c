@@ -309,6 +309,45 @@ static void test_many_spans(void **state)
     assert_int_equal(history_count(fixture, "SELECT sum(spans) FROM history_block"), 257);
 }
 
+static int prepare(struct fixture *fixture)
+{
+    fixture_begin(fixture);
+    int outcome = store_prepare(fixture->store);
+    fixture_commit(fixture);
+    return outcome;
+}
+
+/* Names that nobody has seen are stored in steps, and each span gets its own. */
+static void test_many_new_names(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    char name[32];
+    unsigned steps = 1;
+    for (unsigned i = 1; i <= 450; i++) {
+        fixture_span(&span, 1, i, 0, 10, 10);
+        snprintf(name, sizeof(name), "name %u", i);
+        span.span.name = BYTES_STR(name);
+        history_receive(fixture, &span);
+        fixture_span_close(&span);
+    }
+    while (prepare(fixture) == STORE_MORE)
+        assert_true(++steps < 20);
+    assert_true(steps >= 3); /* a name and a series of each */
+    unsigned before = history_count(fixture, "SELECT count(*) FROM history_series");
+    assert_int_equal(before, 450);
+    assert_int_equal(history_close_window(fixture, T0 + 15 * SECOND), 0);
+    assert_int_equal(history_count(fixture, "SELECT count(*) FROM history_series"), before);
+    const struct told_history *told = history_told(fixture);
+    assert_int_equal(told->n_spans, 450);
+    for (unsigned i = 0; i < told->n_spans; i++) {
+        unsigned id =
+            (unsigned)told->spans[i].row.span_id[7] + 256u * told->spans[i].row.span_id[6];
+        snprintf(name, sizeof(name), "name %u", id);
+        assert_string_equal(history_text_of(fixture, told->spans[i].series.span_name), name);
+    }
+}
+
 /* A transaction that fails leaves nothing, and the next one tells all once. */
 static void test_rolled_back(void **state)
 {
@@ -400,13 +439,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_joined),       TEST(test_unjoined),
-        TEST(test_late),         TEST(test_killed_before_the_window),
-        TEST(test_sent_again),   TEST(test_spans_that_make_no_sense),
-        TEST(test_minutes),      TEST(test_many_samples),
-        TEST(test_rolled_back),  TEST(test_damaged),
-        TEST(test_damaged_rows), TEST(test_promised),
-        TEST(test_long_name),    TEST(test_many_spans),
+        TEST(test_joined),         TEST(test_unjoined),
+        TEST(test_late),           TEST(test_killed_before_the_window),
+        TEST(test_sent_again),     TEST(test_spans_that_make_no_sense),
+        TEST(test_minutes),        TEST(test_many_samples),
+        TEST(test_rolled_back),    TEST(test_damaged),
+        TEST(test_damaged_rows),   TEST(test_promised),
+        TEST(test_long_name),      TEST(test_many_spans),
+        TEST(test_many_new_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
