@@ -148,6 +148,8 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
     struct list batch;
     current_worker = worker;
+    if (worker->ops.name) /* a sandbox lets a thread name itself alone */
+        pthread_setname_np(pthread_self(), worker->ops.name);
     list_init(&batch);
     while (take_batch(worker, &batch)) {
         uint64_t rest_ns = 0;
@@ -191,8 +193,6 @@ static int start_thread(struct worker *worker)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&worker->thread, NULL, worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error && worker->ops.name)
-        pthread_setname_np(worker->thread, worker->ops.name);
     return -error;
 }
 

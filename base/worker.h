@@ -42,8 +42,8 @@ struct worker;
 
 /* How long a worker in the background rests after a batch that took cpu_ns of the elapsed wall_ns.
  * Nothing if it did not wait: then no one else needs the CPU. At most WORKER_RESTS * cpu_ns: a
- * stranger whose requests cost much gets a fifth of a CPU that others need, too. */
-enum { WORKER_RESTS = 4 };
+ * stranger whose requests cost much gets a tenth of a CPU that others need, too. */
+enum { WORKER_RESTS = 9 };
 uint64_t worker_rest_ns(uint64_t cpu_ns, uint64_t wall_ns);
 
 /* begin and end may be NULL; ops is copied. 0 or negative errno. */
