@@ -3,7 +3,9 @@
 span of that request. Interleave: what is published is the current span, on each Ruby that is here.
 
 The SDK is what `require "opentelemetry/sdk"` finds: gems of the machine, or directories in SPANPROF_RUBYLIB (with
-colons: the `lib` of each part of opentelemetry-ruby and opentelemetry-ruby-contrib that it needs)."""
+colons: the `lib` of api, sdk, common, registry, semantic_conventions, exporter/otlp and exporter/otlp-common of
+opentelemetry-ruby, of instrumentation/base and instrumentation/rack of opentelemetry-ruby-contrib). What these need, and
+the servers, are Debian's ruby-google-protobuf, ruby-googleapis-common-protos-types, ruby-rack, ruby-webrick and puma."""
 import glob
 import os
 import shutil
