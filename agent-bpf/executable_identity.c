@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/executable_identity.h"
+#include "agent-bpf/sha256.h"
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/bytes.h"
-#include "agent-bpf/sha256.h"
 #include <string.h>
 
 #define DELETED " (deleted)"

@@ -11,9 +11,9 @@
  */
 #include "agent-bpf/process/process.h"
 #include "agent-bpf/process/process_table.h"
+#include "agent-bpf/sha256.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "agent-bpf/sha256.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -20,6 +20,7 @@ struct made_by {
     uint64_t uid;      /* only at the top of the cgroup hierarchy */
     uint8_t trace_id[16], span_id[8];
 };
+_Static_assert(sizeof(struct made_by) == 48, "it is hashed as a whole, so it has no padding");
 
 int ended_spans_open(struct ended_spans *spans)
 {
@@ -37,11 +38,6 @@ void ended_spans_close(struct ended_spans *spans)
     spans->table = NULL;
 }
 
-static uint64_t hash_of(const struct ended_spans *spans, const struct made_by *made)
-{
-    return bytes_siphash(BYTES((const uint8_t *)made, sizeof(*made)), spans->hash_key) | 1;
-}
-
 static unsigned room_of(const struct ended_spans *spans, const struct made_by *made)
 {
     if (made->evidence != EVIDENCE_CGROUP)
@@ -50,30 +46,26 @@ static unsigned room_of(const struct ended_spans *spans, const struct made_by *m
     return 1 + (unsigned)(bytes_siphash(cgroup, spans->hash_key) % (ENDED_SPANS_ROOMS - 1));
 }
 
-static struct ended_span *set_of(const struct ended_spans *spans, const struct made_by *made,
-                                 uint64_t hash)
-{
-    size_t set = room_of(spans, made) * ENDED_SPANS_SETS + (hash >> 1) % ENDED_SPANS_SETS;
-    return spans->table + set * ENDED_SPANS_WAYS;
-}
-
+/* The place of the span, or NULL; *set: the ways that it may have. */
 static struct ended_span *ended_span_find(const struct ended_spans *spans,
-                                          const struct made_by *made)
+                                          const struct made_by *made, uint64_t *hash,
+                                          struct ended_span **set)
 {
-    uint64_t hash = hash_of(spans, made);
-    struct ended_span *set = set_of(spans, made, hash);
+    *hash = bytes_siphash(BYTES((const uint8_t *)made, sizeof(*made)), spans->hash_key) | 1;
+    size_t n = room_of(spans, made) * ENDED_SPANS_SETS + (*hash >> 1) % ENDED_SPANS_SETS;
+    *set = spans->table + n * ENDED_SPANS_WAYS;
     for (unsigned way = 0; way < ENDED_SPANS_WAYS; way++)
-        if (set[way].hash == hash)
-            return &set[way];
+        if ((*set)[way].hash == *hash)
+            return &(*set)[way];
     return NULL;
 }
 
 static void ended_span_put(struct ended_spans *spans, const struct made_by *made, uint64_t over)
 {
-    struct ended_span *at = ended_span_find(spans, made);
-    uint64_t hash = hash_of(spans, made);
+    uint64_t hash;
+    struct ended_span *set, *at = ended_span_find(spans, made, &hash, &set);
     if (!at)
-        at = set_of(spans, made, hash) + spans->turn++ % ENDED_SPANS_WAYS;
+        at = &set[spans->turn++ % ENDED_SPANS_WAYS];
     *at = (struct ended_span){.hash = hash, .over_unix_ns = over};
 }
 
@@ -97,11 +89,9 @@ static bool by_claim(struct made_by *made, enum evidence evidence, uint64_t mark
 static const struct owner_mark *mark_of_span(struct ended_spans *spans,
                                              const struct otlp_span *span)
 {
-    struct owner_evidence evidence;
     if (span->resource_number && span->resource_number == spans->latest_resource)
         return &spans->latest_mark;
-    owner_evidence_of(span->resource, &evidence);
-    owner_claims_of(&evidence, spans->hash_key, &spans->latest_mark);
+    owner_claims_of_span(span->resource, spans->hash_key, &spans->latest_mark);
     spans->latest_resource = span->resource_number;
     return &spans->latest_mark;
 }
@@ -128,7 +118,8 @@ void ended_spans_add(struct ended_spans *spans, const struct otlp_span *span,
 
 static bool is_over(const struct ended_spans *spans, const struct made_by *made, uint64_t time)
 {
-    const struct ended_span *span = ended_span_find(spans, made);
+    uint64_t hash;
+    struct ended_span *set, *span = ended_span_find(spans, made, &hash, &set);
     return span && time > span->over_unix_ns;
 }
 
@@ -136,7 +127,6 @@ bool ended_spans_has(const struct ended_spans *spans, const struct sample *sampl
                      const struct process_facts *process)
 {
     struct made_by made = {0};
-    struct owner_evidence evidence;
     struct owner_mark mark;
     uint64_t time = sample->time_unix_ns;
     bool has_span = !bytes_zero(sample->span_id, sizeof(sample->span_id));
@@ -146,9 +136,7 @@ bool ended_spans_has(const struct ended_spans *spans, const struct sample *sampl
         return true;
     if (!spans->has_claims)
         return false;
-    owner_evidence_of(process->resource, &evidence);
-    evidence.container_id = process->container_id;
-    owner_claims_of(&evidence, spans->hash_key, &mark);
+    owner_claims_of_process(process, spans->hash_key, &mark);
     return (by_claim(&made, EVIDENCE_CONTAINER, mark.container) && is_over(spans, &made, time)) ||
            (by_claim(&made, EVIDENCE_INSTANCE, mark.instance) && is_over(spans, &made, time));
 }

@@ -195,13 +195,26 @@ void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
         mark->service ^= mark_text(evidence->service_namespace, key) & ~UINT64_C(1);
 }
 
-void owner_claims_of(const struct owner_evidence *evidence, const uint8_t key[16],
-                     struct owner_mark *mark)
+static void claims_of(struct bytes container_id, struct bytes instance_id, const uint8_t key[16],
+                      struct owner_mark *mark)
 {
-    struct owner_evidence claims = {.instance_id = evidence->instance_id};
-    if (claims_random(evidence->container_id))
-        claims.container_id = evidence->container_id;
+    const struct owner_evidence claims = {.container_id = container_id, .instance_id = instance_id};
     owner_mark_of(&claims, key, mark);
+}
+
+void owner_claims_of_span(struct bytes resource, const uint8_t key[16], struct owner_mark *mark)
+{
+    struct bytes container = text_of(resource, "container.id");
+    claims_of(claims_random(container) ? container : BYTES(NULL, 0),
+              text_of(resource, "service.instance.id"), key, mark);
+}
+
+void owner_claims_of_process(const struct process_facts *process, const uint8_t key[16],
+                             struct owner_mark *mark)
+{
+    struct bytes container = process->container_id;
+    claims_of(is_random(container) ? container : BYTES(NULL, 0),
+              text_of(process->resource, "service.instance.id"), key, mark);
 }
 
 /* True: both parts are known and differ, and no stronger part agrees. *agreed: set if the parts are

@@ -27,9 +27,11 @@ struct owner_mark {
 void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
                    struct owner_mark *mark);
 /* Only what a process alone can say of itself, by which it may own a span: a container's id that a
- * runtime made at random, and the instance. */
-void owner_claims_of(const struct owner_evidence *evidence, const uint8_t key[16],
-                     struct owner_mark *mark);
+ * runtime made at random, and the instance. Where a part of a span's Resource and of a process is
+ * the same, it is evidence. */
+void owner_claims_of_span(struct bytes resource, const uint8_t key[16], struct owner_mark *mark);
+void owner_claims_of_process(const struct process_facts *process, const uint8_t key[16],
+                             struct owner_mark *mark);
 /* Both marks must be made with the same key. Applies the rule for processes, without its first
  * line. */
 bool owner_marks_contradict(const struct owner_mark *a, const struct owner_mark *b);
