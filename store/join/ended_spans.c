@@ -11,7 +11,7 @@
 LIMIT(ended, LIMIT_SERVICE, "spans without samples that have ended", .bytes = ENDED_SPANS_BYTES);
 
 enum evidence { EVIDENCE_CGROUP = 1, EVIDENCE_CONTAINER, EVIDENCE_INSTANCE };
-#define ROOM_OF_CLAIMS 0
+#define PART_OF_CLAIMS 0
 
 /* What is hashed: a span, and one thing that tells who made it. */
 struct made_by {
@@ -38,12 +38,12 @@ void ended_spans_close(struct ended_spans *spans)
     spans->table = NULL;
 }
 
-static unsigned room_of(const struct ended_spans *spans, const struct made_by *made)
+static unsigned part_of(const struct ended_spans *spans, const struct made_by *made)
 {
     if (made->evidence != EVIDENCE_CGROUP)
-        return ROOM_OF_CLAIMS;
+        return PART_OF_CLAIMS;
     struct bytes cgroup = BYTES((const uint8_t *)&made->who, sizeof(made->who));
-    return 1 + (unsigned)(bytes_siphash(cgroup, spans->hash_key) % (ENDED_SPANS_ROOMS - 1));
+    return 1 + (unsigned)(bytes_siphash(cgroup, spans->hash_key) % (ENDED_SPANS_PARTS - 1));
 }
 
 /* The place of the span, or NULL; *set: the ways that it may have. */
@@ -52,7 +52,7 @@ static struct ended_span *ended_span_find(const struct ended_spans *spans,
                                           struct ended_span **set)
 {
     *hash = bytes_siphash(BYTES((const uint8_t *)made, sizeof(*made)), spans->hash_key) | 1;
-    size_t n = room_of(spans, made) * ENDED_SPANS_SETS + (*hash >> 1) % ENDED_SPANS_SETS;
+    size_t n = part_of(spans, made) * ENDED_SPANS_SETS + (*hash >> 1) % ENDED_SPANS_SETS;
     *set = spans->table + n * ENDED_SPANS_WAYS;
     for (unsigned way = 0; way < ENDED_SPANS_WAYS; way++)
         if ((*set)[way].hash == *hash)

@@ -5,8 +5,9 @@
  * still names such a span afterwards does not work for it. Of each span there are only hashes, in
  * memory: after a restart nothing is known of spans from before.
  *
- * Limits: ENDED_SPANS_BYTES. Spans of a cgroup displace those of cgroups with the same room, one of
- * 15; what is told by Resources alone, which anybody may send, has a room of its own. Thread: the
+ * Limits: ENDED_SPANS_BYTES. A hash of the cgroup chooses one of 15 parts, in which newer spans
+ * overwrite older ones. Spans whose maker is known by their Resource alone, which anybody may send,
+ * have the remaining part. Thread: the
  * writer.
  */
 #include "base/peer.h"
@@ -14,11 +15,11 @@
 #include "store/join/owner.h"
 #include "store/join/sample.h"
 
-#define ENDED_SPANS_ROOMS 16
-#define ENDED_SPANS_SETS  256 /* of a room */
+#define ENDED_SPANS_PARTS 16
+#define ENDED_SPANS_SETS  256 /* of a part */
 #define ENDED_SPANS_WAYS  4
 #define ENDED_SPANS_BYTES                                                                          \
-    (ENDED_SPANS_ROOMS * ENDED_SPANS_SETS * ENDED_SPANS_WAYS * sizeof(struct ended_span))
+    (ENDED_SPANS_PARTS * ENDED_SPANS_SETS * ENDED_SPANS_WAYS * sizeof(struct ended_span))
 
 struct ended_span {
     uint64_t hash; /* of the span and of who made it; 0: none */
@@ -26,9 +27,9 @@ struct ended_span {
 };
 
 struct ended_spans {
-    struct ended_span *table; /* [room][set][way] */
+    struct ended_span *table; /* [part][set][way] */
     uint32_t turn;            /* of the ways */
-    bool has_claims;          /* there is something in the room of Resources */
+    bool has_claims;          /* there is something in the part of Resources */
     uint8_t hash_key[16];
     uint64_t latest_resource; /* otlp_span.resource_number that latest_mark is of; 0: none */
     struct owner_mark latest_mark;

@@ -317,7 +317,7 @@ static int prepare(struct fixture *fixture)
     return outcome;
 }
 
-/* Names that nobody has seen are stored in steps, and each span gets its own. */
+/* New names are stored in several transactions, and each span still gets its own name. */
 static void test_many_new_names(void **state)
 {
     struct fixture *fixture = *state;
