@@ -195,11 +195,37 @@ static __always_inline void walk_note(struct walk *walk)
     stack->file = mapping->file;
 }
 
-/* Frames behind `at` in rest. */
-static __noinline void walk_user_stack(struct build *build, struct task_struct *task, __u32 at)
+struct walk_loop { /* what walk_frame() is given */
+    struct build *build;
+    const struct runtime_process *runtime; /* NULL: none whose frames are known */
+    __u64 thread_pointer;
+    int end;
+};
+
+/* One frame of the walk, and to its caller. Returns 1 to end the loop. */
+static long walk_frame(__u32 i, struct walk_loop *loop)
 {
-    const struct runtime_process *runtime = runtime_of(build, task);
+    struct build *build = loop->build;
+    const struct runtime_process *runtime = loop->runtime;
+    __u64 sp = build->walk.registers[ARCH_SP];
+    int end = walk_step(build, runtime);
+    if (runtime && (build->walk.is_guess || walk_has_failed(end)))
+        end = runtime_resume(build, runtime, loop->thread_pointer, sp, end);
+    if (end == WALK_GOES_ON && runtime && i >= WALK_FREE_FRAMES && walk_is_late(build))
+        end = UNWIND_END_TRUNCATED;
+    loop->end = end;
+    return end != WALK_GOES_ON;
+}
+
+/* Frames behind `at` in rest. The loop is a helper's, so that the verifier follows a frame once,
+ * and not once for each of the 512: loading took three times as long. */
+static __always_inline void walk_user_stack(struct build *build, struct task_struct *task, __u32 at)
+{
     struct walk *walk = &build->walk;
+    struct walk_loop loop = {.build = build,
+                             .runtime = runtime_of(build, task),
+                             .thread_pointer = arch_thread_pointer(task),
+                             .end = UNWIND_END_TRUNCATED};
     mapping_begin(walk, task->mm);
     hotspot_begin(&walk->hotspot);
     walk->frames_at = at;
@@ -209,25 +235,13 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
         walk_note(walk);
         __builtin_memset(&walk->stack.file, 0, sizeof(walk->stack.file));
     }
-    int end = UNWIND_END_TRUNCATED;
-    for (int i = 0; i <= RECORD_MAX_USER_FRAMES; i++) {
-        __u64 sp = walk->registers[ARCH_SP];
-        end = walk_step(build, runtime);
-        if (runtime && (walk->is_guess || walk_has_failed(end)))
-            end = runtime_resume(build, runtime, arch_thread_pointer(task), sp, end);
-        if (end != WALK_GOES_ON)
-            break;
-        if (runtime && i >= WALK_FREE_FRAMES && walk_is_late(build)) {
-            end = UNWIND_END_TRUNCATED;
-            break;
-        }
-    }
-    walk->end = (__u32)end;
-    if (end == UNWIND_END_WANTED)
+    bpf_loop(RECORD_MAX_USER_FRAMES + 1, walk_frame, &loop, 0);
+    walk->end = loop.end == WALK_GOES_ON ? UNWIND_END_TRUNCATED : (__u32)loop.end;
+    if (walk->end == UNWIND_END_WANTED)
         walk_note(walk);
-    if (runtime) {
-        runtime_list_add(build, runtime, arch_thread_pointer(task));
-        runtime_task_add(build, runtime);
+    if (loop.runtime) {
+        runtime_list_add(build, loop.runtime, loop.thread_pointer);
+        runtime_task_add(build, loop.runtime);
     }
 }
 
