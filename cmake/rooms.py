@@ -115,12 +115,12 @@ def below(rooms, room):
 
 def draw(rooms):
     """One line a room, the ground last, with its doors and the rooms right below it."""
-    lines = ["```", f"{'room':23}{'doors':29}stands on"]
+    lines = ["```", f"{'room':26}{'doors':22}stands on"]
     for room in reversed(list(rooms.values())):
         doors = "all its headers" if room.doors == ["*"] else " ".join(room.doors[:1])
         doors += ", …" if len(room.doors) > 1 else ""
         name = "main.c" if room.name == "." else room.name
-        lines.append(f"{name:23}{doors:29}{', '.join(below(rooms, room))}".rstrip())
+        lines.append(f"{name:26}{doors:22}{', '.join(below(rooms, room))}".rstrip())
     return "\n".join(lines + ["```"]) + "\n"
 
 
