@@ -174,8 +174,8 @@ static int code_row(struct intake_stacks *stacks, struct stack_builder *builder,
     struct record_frame wanted[RECORD_MAX_USER_FRAMES];
     uint32_t n = intake_frames_name_code(stacks->frames, builder, sample, wanted);
     struct question *question =
-        n ? questions_new_code(stacks->questions, sample, builder, n * sizeof(*wanted)) : NULL;
-    if (!question || questions_ask_code(stacks->questions, question, wanted, n))
+        n ? questions_new_code(stacks->questions, sample, builder, n) : NULL;
+    if (!question || questions_ask_code(stacks->questions, question, wanted))
         return stack_intern(stacks, builder, sample, id);
     return questions_put(stacks->questions, question, builder, id);
 }
@@ -252,16 +252,20 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
     return forgotten ? 0 : error;
 }
 
-/* Keeps the row open for names of code that are not known yet. false: nothing to wait for. */
+/* Keeps the row open for names of code that are not known yet. false: nothing to wait for, or in
+ * vain. */
 static bool wait_for_code(struct intake_stacks *stacks, struct question *question,
-                          struct stack_builder *builder, uint32_t n_fruitless)
+                          struct stack_builder *builder)
 {
     struct record_frame wanted[RECORD_MAX_USER_FRAMES];
     uint32_t n = intake_frames_name_code(stacks->frames, builder, &question->sample, wanted);
+    bool fruitless = question->kind == QUESTION_CODE && n >= question->n_wanted;
+    uint32_t n_fruitless = fruitless ? question->n_fruitless + 1 : 0;
     struct question *next =
-        n ? questions_new_code(stacks->questions, &question->sample, builder, n * sizeof(*wanted))
-          : NULL;
-    if (!next || questions_ask_code(stacks->questions, next, wanted, n))
+        n && n_fruitless < FRUITLESS_MAX
+            ? questions_new_code(stacks->questions, &question->sample, builder, n)
+            : NULL;
+    if (!next || questions_ask_code(stacks->questions, next, wanted))
         return false;
     next->n_fruitless = n_fruitless;
     questions_want_names(stacks->questions, builder, question->stack, &question->sample);
@@ -270,31 +274,38 @@ static bool wait_for_code(struct intake_stacks *stacks, struct question *questio
 
 int intake_stacks_answer(struct intake_stacks *stacks, const struct symbolizer_unwound *unwound)
 {
-    struct question *question = questions_find(stacks->questions, unwound->ticket, QUESTION_WALK);
+    struct question *question = questions_find_walk(stacks->questions, unwound->ticket);
     struct stack_builder builder;
     if (!question)
         return 0; /* late */
     int error = answer_add(stacks, &builder, question, unwound);
-    if (!error && wait_for_code(stacks, question, &builder, 0))
+    if (!error && wait_for_code(stacks, question, &builder))
         return 0;
     return question_finish(stacks, question, &builder, error);
 }
 
-int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_code *code)
+/* may_have_more: not all that was asked for was answered. */
+static int code_answered(struct intake_stacks *stacks, struct question *question,
+                         bool may_have_more)
 {
-    struct question *question = questions_find(stacks->questions, code->ticket, QUESTION_CODE);
     struct stack_builder builder;
-    if (!question || question->sample.pid != code->pid)
-        return 0; /* late */
-    int error = intake_frames_put_code(stacks->frames, question->sample.time_ns, code);
-    if (error)
-        return error;
     question_restore(question, &builder);
-    uint32_t n_fruitless = code->n_frames ? 0 : question->n_fruitless + 1;
-    bool may_have_more = code->n_frames || code->cut; /* not all fitted, or were named in time */
-    if (may_have_more && n_fruitless < FRUITLESS_MAX &&
-        wait_for_code(stacks, question, &builder, n_fruitless))
+    if (may_have_more && wait_for_code(stacks, question, &builder))
         return 0;
     intake_frames_name_code(stacks->frames, &builder, &question->sample, NULL);
     return question_finish(stacks, question, &builder, 0);
+}
+
+int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_code *code)
+{
+    struct list waiters = LIST_INIT(waiters), *link;
+    uint64_t time_ns;
+    if (!questions_code_answered(stacks->questions, code, &waiters, &time_ns))
+        return 0; /* late */
+    int error = intake_frames_put_code(stacks->frames, time_ns, code);
+    bool may_have_more = code->n_frames || code->cut; /* not all fitted, or were named in time */
+    while ((link = list_pop(&waiters)))
+        if (!error)
+            error = code_answered(stacks, question_of_waiter(link), may_have_more);
+    return error;
 }

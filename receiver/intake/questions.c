@@ -37,7 +37,8 @@ struct questions {
     struct store *store;
     struct process_table *table;
     struct map tickets; /* open questions for frames */
-    struct list ages;   /* of them, oldest first */
+    struct code_requests code;
+    struct list ages; /* of them, oldest first */
     size_t bytes;
     uint64_t last_ticket;
     struct buf names;            /* struct wanted_name: to be sent */
@@ -53,6 +54,7 @@ int questions_open(struct store *store, struct process_table *table, struct ques
     questions->table = table;
     questions->names = BUF_INIT(NAMES_BYTES_MAX);
     MAP_INIT(&questions->tickets, struct question, ticket);
+    code_requests_init(&questions->code, table);
     list_init(&questions->ages);
     *out = questions;
     return 0;
@@ -64,6 +66,7 @@ void questions_close(struct questions *questions)
         return;
     questions_forget(questions);
     map_close(&questions->tickets);
+    code_requests_close(&questions->code);
     buf_close(&questions->names);
     free(questions);
 }
@@ -130,14 +133,16 @@ struct question *questions_new_walk(struct questions *questions, const struct st
 }
 
 struct question *questions_new_code(struct questions *questions, const struct stack_sample *sample,
-                                    const struct stack_builder *builder, size_t request_bytes)
+                                    const struct stack_builder *builder, uint32_t n_wanted)
 {
     size_t frames_bytes = builder->n * sizeof(*builder->frames);
     size_t codes_bytes = builder->n_codes * sizeof(*builder->codes);
+    size_t request_bytes = CODE_REQUEST_BYTES + n_wanted * sizeof(struct record_frame);
     struct question *question =
         question_new(questions, QUESTION_CODE, sample, frames_bytes + codes_bytes, request_bytes);
     if (!question)
         return NULL;
+    question->n_wanted = n_wanted;
     question->n = builder->n;
     question->n_codes = builder->n_codes;
     question->frames = (struct frame *)(question + 1);
@@ -156,6 +161,13 @@ void question_restore(const struct question *question, struct stack_builder *bui
     memcpy(builder->frames, question->frames, question->n * sizeof(*question->frames));
     memcpy(builder->codes, question->codes, question->n_codes * sizeof(*question->codes));
     memset(builder->identities, 0, question->n * sizeof(*builder->identities));
+}
+
+static void question_free(struct questions *questions, struct question *question)
+{
+    if (question->kind == QUESTION_CODE)
+        code_requests_leave(&questions->code, &question->waiter);
+    free(question);
 }
 
 static int question_asked(struct question *question, int outcome)
@@ -181,15 +193,12 @@ int questions_ask_walk(struct questions *questions, struct question *question,
 }
 
 int questions_ask_code(struct questions *questions, struct question *question,
-                       struct record_frame *frames, uint32_t n)
+                       const struct record_frame *frames)
 {
     assert(question->kind == QUESTION_CODE);
-    const struct process_code_wanted wanted = {.ticket = question->ticket,
-                                               .pid = question->sample.pid,
-                                               .time_ns = question->sample.time_ns,
-                                               .n = n,
-                                               .frames = frames};
-    return question_asked(question, process_table_want_code(questions->table, &wanted));
+    return question_asked(question,
+                          code_requests_ask(&questions->code, &question->waiter, &question->sample,
+                                            frames, question->n_wanted));
 }
 
 /* After -ESTALE (executables were forgotten) the answer to the queued request is ignored. */
@@ -204,7 +213,7 @@ int questions_put(struct questions *questions, struct question *question,
         error = -ENOMEM;
     }
     if (error) {
-        free(question);
+        question_free(questions, question);
         return error;
     }
     questions_want_names(questions, builder, question->stack, &question->sample);
@@ -219,7 +228,7 @@ bool questions_replace(struct questions *questions, struct question *before,
 {
     question->stack = before->stack;
     if (map_put(&questions->tickets, question, NULL)) {
-        free(question);
+        question_free(questions, question);
         return false;
     }
     list_append(&before->age, &question->age); /* in its place */
@@ -228,11 +237,21 @@ bool questions_replace(struct questions *questions, struct question *before,
     return true;
 }
 
-struct question *questions_find(struct questions *questions, uint64_t ticket,
-                                enum question_kind kind)
+struct question *questions_find_walk(struct questions *questions, uint64_t ticket)
 {
     struct question *question = map_get(&questions->tickets, &ticket);
-    return question && question->kind == kind ? question : NULL;
+    return question && question->kind == QUESTION_WALK ? question : NULL;
+}
+
+bool questions_code_answered(struct questions *questions, const struct symbolizer_code *answer,
+                             struct list *waiters, uint64_t *time_ns)
+{
+    return code_requests_answered(&questions->code, answer, waiters, time_ns);
+}
+
+struct question *question_of_waiter(struct list *link)
+{
+    return container_of(container_of(link, struct code_waiter, link), struct question, waiter);
 }
 
 void questions_end(struct questions *questions, struct question *question)
@@ -241,7 +260,7 @@ void questions_end(struct questions *questions, struct question *question)
     map_remove(&questions->tickets, &question->ticket);
     list_remove(&question->age);
     questions->bytes -= question->bytes;
-    free(question);
+    question_free(questions, question);
 }
 
 /* ---- names ---- */
@@ -315,7 +334,7 @@ static void names_send(struct questions *questions, const struct wanted_name *wa
         stacks_close_name(store_stacks(questions->store), wanted[i].executable, wanted[i].address);
 }
 
-void questions_send(struct questions *questions)
+static void questions_send_names(struct questions *questions)
 {
     struct wanted_name *wanted = (void *)questions->names.data;
     size_t n = questions->names.len / sizeof(*wanted);
@@ -329,6 +348,12 @@ void questions_send(struct questions *questions)
         names_send(questions, &wanted[i], end - i);
     }
     buf_clear(&questions->names);
+}
+
+void questions_send(struct questions *questions)
+{
+    questions_send_names(questions);
+    code_requests_send(&questions->code);
 }
 
 /* ---- expiry ---- */

@@ -16,6 +16,7 @@
  */
 #include "agent-bpf/process/process.h"
 #include "base/list.h"
+#include "receiver/intake/code_requests.h"
 #include "receiver/intake/stack_builder.h"
 #include "store/store.h"
 
@@ -48,7 +49,7 @@ enum question_kind {
 
 /* A question for the frames of one stack. */
 struct question {
-    uint64_t ticket; /* repeated in the answer; never reused, unlike rowids */
+    uint64_t ticket; /* of a walk: repeated in the answer; never reused, unlike rowids */
     struct list age;
     enum question_kind kind;
     int64_t stack; /* row with open frames */
@@ -61,8 +62,10 @@ struct question {
             struct stack_words words; /* so far */
         };
         struct { /* QUESTION_CODE */
+            struct code_waiter waiter;
             size_t n, n_codes;
-            uint32_t n_fruitless; /* answers one after the other without a name */
+            uint32_t n_wanted;    /* frames that were asked for */
+            uint32_t n_fruitless; /* answers one after the other that named none of them */
             struct frame *frames;
             struct record_frame *codes;
         };
@@ -80,17 +83,18 @@ size_t questions_forget(struct questions *questions);
 void questions_forget_names(struct questions *questions);
 
 /* Make a question that is not asked yet; the caller asks it or free()s it. They copy what is known
- * of the stack. request_bytes: size of the request, which may wait to be sent. NULL: no memory, or
- * beyond a limit; counted. */
+ * of the stack. The size of the request, which may wait to be sent: request_bytes; or what n_wanted
+ * frames take. NULL: no memory, or beyond a limit; counted. */
 struct question *questions_new_walk(struct questions *questions, const struct stack_sample *sample,
                                     const struct stack_words *words, size_t request_bytes);
 struct question *questions_new_code(struct questions *questions, const struct stack_sample *sample,
-                                    const struct stack_builder *builder, size_t request_bytes);
-/* Queues a request. 0; else asking failed, is counted, and the question is freed. */
+                                    const struct stack_builder *builder, uint32_t n_wanted);
+/* Queues a request; that for code with questions_send(). 0; else asking failed, is counted, and the
+ * question is freed. */
 int questions_ask_walk(struct questions *questions, struct question *question,
                        const struct record_stack *stack);
 int questions_ask_code(struct questions *questions, struct question *question,
-                       struct record_frame *frames, uint32_t n);
+                       const struct record_frame *frames);
 /* Opens a row with the builder's frames, and asks for their names. Errors of the store; then the
  * question is freed. */
 int questions_put(struct questions *questions, struct question *question,
@@ -101,16 +105,20 @@ bool questions_replace(struct questions *questions, struct question *before,
                        struct question *question);
 /* Of a QUESTION_CODE: the stack so far. */
 void question_restore(const struct question *question, struct stack_builder *builder);
-/* NULL: no longer open. */
-struct question *questions_find(struct questions *questions, uint64_t ticket,
-                                enum question_kind kind);
+/* A QUESTION_WALK; NULL: no longer open. */
+struct question *questions_find_walk(struct questions *questions, uint64_t ticket);
+/* True: the links of the questions that waited for it (question_of_waiter()) are in *waiters, an
+ * empty list before; each is ended or replaced. False: none is open any more. */
+bool questions_code_answered(struct questions *questions, const struct symbolizer_code *answer,
+                             struct list *waiters, uint64_t *time_ns);
+struct question *question_of_waiter(struct list *link);
 /* Ends the question; its stack is not changed. */
 void questions_end(struct questions *questions, struct question *question);
 
 /* Asks for the names of the frames; the stack in this row waits for them. */
 void questions_want_names(struct questions *questions, const struct stack_builder *builder,
                           int64_t stack, const struct stack_sample *sample);
-/* Queues requests for all wanted names. */
+/* Queues requests for all names that are wanted, of functions and of code. */
 void questions_send(struct questions *questions);
 /* Gives up late questions and names; *n_late: late questions for frames. now_ns: CLOCK_MONOTONIC,
  * as times of samples. Errors of the store. */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Requests for names of code outside files (SYMBOLIZER_CODE_WANTED). What the stacks of one batch
+ * want to know of one program is one request, each frame once; its answer is for all stacks that
+ * wait for it. WRITER thread only.
+ *
+ * Limits: those of the questions, of which each waiter is a part (questions.h). A request is there
+ * as long as somebody waits for it.
+ */
+#include "agent-bpf/process/process.h"
+#include "agent-bpf/symbolizer_messages.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "receiver/intake/stack_builder.h"
+
+#define CODE_REQUEST_FRAMES 128 /* of several stacks; that of one stack may be larger */
+#define CODE_REQUEST_BYTES  256 /* at most, without its frames */
+
+struct code_request;
+
+struct code_waiter { /* zero: waits for nothing */
+    struct list link;
+    struct code_request *request;
+};
+
+struct code_requests {
+    struct process_table *table; /* borrowed */
+    struct map open;             /* by ticket: those that were sent, too */
+    struct map gathered;         /* by pid: those that are still to be sent */
+    uint64_t last_ticket;
+};
+
+void code_requests_init(struct code_requests *requests, struct process_table *table);
+void code_requests_close(struct code_requests *requests); /* all waiters have left */
+
+/* Adds frames, of which none is there twice, to what is to be sent. 0; PROCESS_UNKNOWN, -ENOMEM:
+ * the waiter waits for nothing. */
+int code_requests_ask(struct code_requests *requests, struct code_waiter *waiter,
+                      const struct stack_sample *sample, const struct record_frame *frames,
+                      uint32_t n);
+/* Queues what was gathered. */
+void code_requests_send(struct code_requests *requests);
+/* True: the answer is to an open request, which is gone; its waiters wait for nothing any more and
+ * are in *waiters, an empty list before. *time_ns: of the latest sample that asked. */
+bool code_requests_answered(struct code_requests *requests, const struct symbolizer_code *answer,
+                            struct list *waiters, uint64_t *time_ns);
+void code_requests_leave(struct code_requests *requests, struct code_waiter *waiter);
