@@ -4,9 +4,12 @@
  */
 #include "receiver/intake/code_requests.h"
 #include "base/buf.h"
+#include "receiver/intake/intake_frames.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+
+#define RENEWED_MAX 32 /* frames with a name, in a request */
 
 struct code_request {
     uint64_t ticket; /* comes back in the answer */
@@ -17,11 +20,14 @@ struct code_request {
     struct buf frames; /* struct record_frame; empty once it was sent */
 };
 
-_Static_assert(sizeof(struct code_request) <= CODE_REQUEST_BYTES, "what a question counts for it");
+_Static_assert(sizeof(struct code_request) + RENEWED_MAX * sizeof(struct record_frame) <=
+                   CODE_REQUEST_BYTES,
+               "what a question counts for it");
 
-void code_requests_init(struct code_requests *requests, struct process_table *table)
+void code_requests_init(struct code_requests *requests, struct process_table *table,
+                        struct intake_frames *frames)
 {
-    *requests = (struct code_requests){.table = table};
+    *requests = (struct code_requests){.table = table, .frames = frames};
     MAP_INIT(&requests->open, struct code_request, ticket);
     MAP_INIT(&requests->gathered, struct code_request, pid);
 }
@@ -76,9 +82,19 @@ static struct code_request *request_new(struct code_requests *requests, uint32_t
     return request;
 }
 
+static void request_renew(struct code_requests *requests, struct code_request *request)
+{
+    struct record_frame due[RENEWED_MAX];
+    uint32_t room = RECORD_MAX_USER_FRAMES - request_count(request);
+    uint32_t n = intake_frames_code_due(requests->frames, request->pid, request->time_ns, due,
+                                        room < RENEWED_MAX ? room : RENEWED_MAX);
+    (void)buf_append(&request->frames, due, n * sizeof(*due)); /* else later */
+}
+
 /* If it cannot be queued (memory), its waiters wait until their time is over. */
 static void request_send(struct code_requests *requests, struct code_request *request)
 {
+    request_renew(requests, request);
     map_remove(&requests->gathered, &request->pid);
     process_table_want_code(requests->table,
                             &(struct process_code_wanted){.ticket = request->ticket,

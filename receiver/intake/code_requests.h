@@ -14,10 +14,11 @@
 #include "base/map.h"
 #include "receiver/intake/stack_builder.h"
 
-#define CODE_REQUEST_FRAMES 128 /* of several stacks; that of one stack may be larger */
-#define CODE_REQUEST_BYTES  256 /* at most, without its frames */
+#define CODE_REQUEST_FRAMES 128  /* of several stacks; that of one stack may be larger */
+#define CODE_REQUEST_BYTES  1024 /* at most, without the frames that are asked for */
 
 struct code_request;
+struct intake_frames;
 
 struct code_waiter { /* zero: waits for nothing */
     struct list link;
@@ -25,13 +26,15 @@ struct code_waiter { /* zero: waits for nothing */
 };
 
 struct code_requests {
-    struct process_table *table; /* borrowed */
-    struct map open;             /* by ticket: those that were sent, too */
-    struct map gathered;         /* by pid: those that are still to be sent */
+    struct process_table *table;  /* borrowed, as frames */
+    struct intake_frames *frames; /* whose names are renewed */
+    struct map open;              /* by ticket: those that were sent, too */
+    struct map gathered;          /* by pid: those that are still to be sent */
     uint64_t last_ticket;
 };
 
-void code_requests_init(struct code_requests *requests, struct process_table *table);
+void code_requests_init(struct code_requests *requests, struct process_table *table,
+                        struct intake_frames *frames);
 void code_requests_close(struct code_requests *requests); /* all waiters have left */
 
 /* Adds frames, of which none is there twice, to what is to be sent. 0; PROCESS_UNKNOWN, -ENOMEM:
@@ -39,7 +42,7 @@ void code_requests_close(struct code_requests *requests); /* all waiters have le
 int code_requests_ask(struct code_requests *requests, struct code_waiter *waiter,
                       const struct stack_sample *sample, const struct record_frame *frames,
                       uint32_t n);
-/* Queues what was gathered. */
+/* Queues what was gathered, and with it what is due (intake_code.h). */
 void code_requests_send(struct code_requests *requests);
 /* True: the answer is to an open request, which is gone; its waiters wait for nothing any more and
  * are in *waiters, an empty list before. *time_ns: of the latest sample that asked. */

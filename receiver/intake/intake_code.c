@@ -27,16 +27,24 @@ struct range {
     int64_t name;     /* 0 = none */
 };
 
-#define NAME_BITS 56 /* of a rowid */
-#define NAME_MASK ((UINT64_C(1) << NAME_BITS) - 1)
-#define FOR_GOOD  UINT8_MAX
+#define NAME_BITS      56 /* of a rowid */
+#define NAME_MASK      ((UINT64_C(1) << NAME_BITS) - 1)
+#define CONFIRMED_BITS 7
+#define FOR_GOOD       ((1u << CONFIRMED_BITS) - 1)
+#define DOUBLES        4 /* confirmations until a name is kept twice as long */
+#define CONFIRMED_MAX  (DOUBLES * CODE_KEPT_DOUBLED)
+
+_Static_assert(NAME_BITS + 1 + CONFIRMED_BITS == 64 && CONFIRMED_MAX < FOR_GOOD,
+               "fields of a named_frame");
 
 struct named_frame {
     struct record_frame frame;
     uint64_t time_ns;          /* of the sample that asked */
     uint64_t name : NAME_BITS; /* 0 = none */
-    /* How often it had the same name when its time was over; FOR_GOOD: it has no end. */
-    uint64_t confirmed : 64 - NAME_BITS;
+    uint64_t used : 1;         /* since it was asked for */
+    /* How often it had the same name when half of its time was over, twice if all of it was;
+     * FOR_GOOD: it has no end. */
+    uint64_t confirmed : CONFIRMED_BITS;
 };
 
 #define NAMED_FRAME_BYTES                                                                          \
@@ -195,10 +203,21 @@ static struct process_code *use_process(struct code *code, const struct code_pro
     return process;
 }
 
+static uint64_t kept_ns(const struct named_frame *named)
+{
+    return CODE_KEEP_NS << (named->confirmed / DOUBLES);
+}
+
 static bool is_kept(const struct named_frame *named, uint64_t time_ns)
 {
-    return named->confirmed == FOR_GOOD ||
-           is_near(time_ns, named->time_ns, CODE_KEEP_NS << (named->confirmed / 2));
+    return named->confirmed == FOR_GOOD || is_near(time_ns, named->time_ns, kept_ns(named));
+}
+
+/* In the second half of its time. */
+static bool is_due(const struct named_frame *named, uint64_t time_ns)
+{
+    return named->used && named->confirmed != FOR_GOOD && is_kept(named, time_ns) &&
+           !is_near(time_ns, named->time_ns, kept_ns(named) / 2);
 }
 
 enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
@@ -206,11 +225,26 @@ enum code_state intake_code_find_frame(struct code *code, const struct code_prog
                                        int64_t *name)
 {
     const struct process_code *process = use_process(code, program);
-    const struct named_frame *named = process ? map_get(&process->frames, frame) : NULL;
+    struct named_frame *named = process ? map_get(&process->frames, frame) : NULL;
     if (!named || !named->name || !is_kept(named, time_ns))
         return CODE_UNKNOWN;
+    named->used = 1;
     *name = (int64_t)named->name;
     return CODE_NAMED;
+}
+
+uint32_t intake_code_due(struct code *code, const struct code_program *program, uint64_t time_ns,
+                         struct record_frame *due, uint32_t max)
+{
+    const struct process_code *process = find_process(code, program);
+    struct named_frame *named;
+    uint32_t n = 0;
+    for (size_t i = 0; process && n < max && (named = map_next(&process->frames, &i));)
+        if (is_due(named, time_ns)) {
+            named->used = 0;
+            due[n++] = named->frame;
+        }
+    return n;
 }
 
 static bool names_nothing(const struct process_code *process, uint64_t time_ns)
@@ -312,18 +346,25 @@ static void code_bound(struct code *code, struct process_code *last)
     code_charge(code, last);
 }
 
-/* Several stacks may have asked at once. */
+/* By an answer with the same name. Several requests may have asked at once. */
+static unsigned confirmed_by(const struct named_frame *named, uint64_t time_ns)
+{
+    unsigned confirmed = named->confirmed;
+    if (!is_near(time_ns, named->time_ns, kept_ns(named)))
+        confirmed += 2;
+    else if (!is_near(time_ns, named->time_ns, kept_ns(named) / 2))
+        confirmed++;
+    return confirmed < CONFIRMED_MAX ? confirmed : CONFIRMED_MAX;
+}
+
 static void named_frame_put(struct named_frame *named, uint64_t time_ns, uint64_t name,
                             bool for_good)
 {
-    if (for_good)
-        named->confirmed = FOR_GOOD;
-    else if (name != named->name)
-        named->confirmed = 0;
-    else if (!is_kept(named, time_ns) && named->confirmed < 2 * CODE_KEPT_DOUBLED)
-        named->confirmed++;
+    unsigned confirmed = name == named->name ? confirmed_by(named, time_ns) : 0;
+    named->confirmed = (for_good ? FOR_GOOD : confirmed) & FOR_GOOD;
     named->name = name & NAME_MASK;
     named->time_ns = time_ns;
+    named->used = 0;
 }
 
 static bool is_unreadable(const struct symbolizer_code_frame *told)

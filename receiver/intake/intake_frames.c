@@ -218,6 +218,15 @@ uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_buil
     return naming.n_wanted;
 }
 
+uint32_t intake_frames_code_due(struct intake_frames *frames, uint32_t pid, uint64_t time_ns,
+                                struct record_frame *due, uint32_t max)
+{
+    struct code_program program = {.pid = pid};
+    if (process_table_program(frames->table, pid, time_ns, &program.since_ns, &program.cgroup_id))
+        return 0;
+    return intake_code_due(frames->code, &program, time_ns, due, max);
+}
+
 int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
                            const struct symbolizer_code *answer)
 {

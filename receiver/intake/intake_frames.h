@@ -28,6 +28,9 @@ int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *b
  * RECORD_MAX_USER_FRAMES) gets the frames to ask for, each once. Returns their number. */
 uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_builder *builder,
                                  const struct stack_sample *sample, struct record_frame *wanted);
+/* intake_code_due() for the program that the process ran at that time. */
+uint32_t intake_frames_code_due(struct intake_frames *frames, uint32_t pid, uint64_t time_ns,
+                                struct record_frame *due, uint32_t max);
 /* Stores the symbolizer's answer for a sample of time_ns. */
 int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
                            const struct symbolizer_code *answer);

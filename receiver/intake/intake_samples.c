@@ -37,7 +37,7 @@ int intake_samples_open(struct store *store, struct process_table *table,
     if (!error)
         error = intake_frames_open(store, table, &samples->frames);
     if (!error)
-        error = questions_open(store, table, &samples->questions);
+        error = questions_open(store, table, samples->frames, &samples->questions);
     if (!error)
         error = intake_stacks_open(store, samples->frames, samples->questions, &samples->stacks);
     if (error) {

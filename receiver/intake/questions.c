@@ -45,7 +45,8 @@ struct questions {
     uint64_t asked[ASKED_SLOTS]; /* names asked for, or known */
 };
 
-int questions_open(struct store *store, struct process_table *table, struct questions **out)
+int questions_open(struct store *store, struct process_table *table, struct intake_frames *frames,
+                   struct questions **out)
 {
     struct questions *questions = calloc(1, sizeof(*questions));
     if (!questions)
@@ -54,7 +55,7 @@ int questions_open(struct store *store, struct process_table *table, struct ques
     questions->table = table;
     questions->names = BUF_INIT(NAMES_BYTES_MAX);
     MAP_INIT(&questions->tickets, struct question, ticket);
-    code_requests_init(&questions->code, table);
+    code_requests_init(&questions->code, table, frames);
     list_init(&questions->ages);
     *out = questions;
     return 0;

@@ -74,7 +74,8 @@ struct question {
 
 struct questions;
 
-int questions_open(struct store *store, struct process_table *table, struct questions **questions);
+int questions_open(struct store *store, struct process_table *table, struct intake_frames *frames,
+                   struct questions **questions);
 void questions_close(struct questions *questions); /* NULL is fine */
 /* The store was rolled back, and its unfinished stacks with it. Returns how many questions for
  * frames were open. */

@@ -196,6 +196,50 @@ static void test_runtime_frames_for_good(void **state)
     }
 }
 
+static void answer_all(struct samples_rig *rig, const struct symbolizer_message *asked,
+                       const char *function)
+{
+    struct symbolizer_line line = {.function = BYTES_STR(function), .line = 42};
+    struct symbolizer_code_frame frames[RECORD_MAX_USER_FRAMES];
+    for (uint32_t i = 0; i < asked->code_wanted.n; i++)
+        frames[i] = (struct symbolizer_code_frame){
+            .frame = asked->code_wanted.frames[i], .n = 1, .lines = &line};
+    samples_rig_answer(rig,
+                       &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
+                                                    .code = {.ticket = asked->code_wanted.ticket,
+                                                             .pid = RIG_PID,
+                                                             .map = CODE_MAP_NOT_ASKED,
+                                                             .n_frames = asked->code_wanted.n,
+                                                             .frames = frames}});
+}
+
+/* A request takes along what was used and is in the second half of its time. */
+static void test_runtime_frames_renewed(void **state)
+{
+    static const struct {
+        uint64_t time_ns;
+        bool used;
+        uint32_t asked;                               /* with the new frame */
+    } requests[] = {{CODE_KEEP_NS / 2 - 1, true, 1},  /* the first half */
+                    {CODE_KEEP_NS / 2, false, 3},     /* used before */
+                    {CODE_KEEP_NS - 1, false, 1},     /* renewed since */
+                    {CODE_KEEP_NS, true, 3},          /* half a second after that */
+                    {3 * CODE_KEEP_NS / 2, false, 1}, /* not used since */
+                    {CODE_KEEP_NS * 2 - 1, true, 3}}; /* kept by the answer before */
+    struct samples_rig *rig = *state;
+    struct symbolizer_message asked;
+    assert_true(add_and_answer(rig, 0, "old"));
+    for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
+        if (requests[i].used)
+            assert_false(add_and_answer(rig, requests[i].time_ns, "old"));
+        add_java(rig, requests[i].time_ns, i + 1);
+        assert_true(asked_for(rig, &asked));
+        assert_int_equal(asked.code_wanted.n, requests[i].asked);
+        answer_all(rig, &asked, "old");
+        assert_int_equal(leave(rig, &(struct samples_rig_left){0}), 1);
+    }
+}
+
 /* What does not fit into one answer is asked for again. */
 static void test_runtime_frames_in_parts(void **state)
 {
@@ -273,8 +317,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_runtime_frames),          TEST(test_runtime_frames_kept),
-        TEST(test_runtime_frames_for_good), TEST(test_runtime_frames_in_parts),
-        TEST(test_runtime_frames_cut),      TEST(test_runtime_frames_late),
+        TEST(test_runtime_frames_renewed),  TEST(test_runtime_frames_for_good),
+        TEST(test_runtime_frames_in_parts), TEST(test_runtime_frames_cut),
+        TEST(test_runtime_frames_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
