@@ -389,10 +389,15 @@ static int put_frame(struct code *code, struct process_code *process, uint64_t t
         return -ENOMEM;
     int64_t name;
     int error = stacks_named(stacks, type, names, told->n, &name);
-    if (!error)
+    if (error)
+        return error;
+    bool renewed = named->name && is_kept(named, time_ns);
+    if (renewed && is_unreadable(told) && named->name != (uint64_t)name)
+        named->name = 0; /* the object is gone: a sample of its successor asks again */
+    else
         named_frame_put(named, time_ns, (uint64_t)name,
                         record_frame_is_unique(&told->frame) && !is_unreadable(told));
-    return error;
+    return 0;
 }
 
 int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,

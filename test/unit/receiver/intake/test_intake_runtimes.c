@@ -240,6 +240,22 @@ static void test_runtime_frames_renewed(void **state)
     }
 }
 
+/* A renewal finds that the object is gone: what is at its place later is asked for. */
+static void test_runtime_frames_renewed_too_late(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct symbolizer_message asked;
+    assert_true(add_and_answer(rig, 0, "old"));
+    assert_false(add_and_answer(rig, CODE_KEEP_NS / 2, "old"));
+    add_java(rig, CODE_KEEP_NS / 2, 1);
+    assert_true(asked_for(rig, &asked));
+    assert_int_equal(asked.code_wanted.n, 3);
+    answer_all(rig, &asked, RECORD_FRAME_UNREADABLE);
+    assert_int_equal(leave(rig, &(struct samples_rig_left){0}), 1);
+    assert_true(add_and_answer(rig, CODE_KEEP_NS / 2 + 1, "new"));
+    assert_false(add_and_answer(rig, CODE_KEEP_NS, "new"));
+}
+
 /* What does not fit into one answer is asked for again. */
 static void test_runtime_frames_in_parts(void **state)
 {
@@ -317,9 +333,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_runtime_frames),          TEST(test_runtime_frames_kept),
-        TEST(test_runtime_frames_renewed),  TEST(test_runtime_frames_for_good),
-        TEST(test_runtime_frames_in_parts), TEST(test_runtime_frames_cut),
-        TEST(test_runtime_frames_late),
+        TEST(test_runtime_frames_renewed),  TEST(test_runtime_frames_renewed_too_late),
+        TEST(test_runtime_frames_for_good), TEST(test_runtime_frames_in_parts),
+        TEST(test_runtime_frames_cut),      TEST(test_runtime_frames_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
