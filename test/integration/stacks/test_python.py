@@ -25,9 +25,8 @@ def functions():
 
 @harness.needs_sampling
 class Python(harness.IntegrationTest):
-    def samples(self):
-        return [sample for sample in self.backend.samples()
-                if sample.resource.get("process.executable.name", "").startswith("python3")
+    def samples(self, pid):
+        return [sample for sample in self.backend.samples() if sample.resource.get("process.pid") == pid
                 and any(frame.file == SCRIPT for frame in sample.frames)]
 
     def test_frames(self):
@@ -37,11 +36,11 @@ class Python(harness.IntegrationTest):
         process = subprocess.Popen([PYTHON, SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        harness.wait_until(lambda: sum(sample.count() for sample in self.samples()) > SAMPLES, 60, "samples")
+        harness.wait_until(lambda: sum(sample.count() for sample in self.samples(process.pid)) > SAMPLES, 60, "samples")
         self.stop_spanprof(spanprof)
         lines = functions()
         outermost, leaves = collections.Counter(), collections.Counter()
-        for sample in self.samples():
+        for sample in self.samples(process.pid):
             python = [frame for frame in sample.frames if frame.kind == "cpython"]
             outermost[python[-1].function] += sample.count()
             leaves[sample.frames[0].kind] += sample.count()
