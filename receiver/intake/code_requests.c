@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RENEWED_MAX 32 /* frames with a name, in a request */
+#define RENEWED_MAX 32 /* frames that a request renews */
 
 struct code_request {
     uint64_t ticket; /* comes back in the answer */

@@ -42,10 +42,10 @@ void code_requests_close(struct code_requests *requests); /* all waiters have le
 int code_requests_ask(struct code_requests *requests, struct code_waiter *waiter,
                       const struct stack_sample *sample, const struct record_frame *frames,
                       uint32_t n);
-/* Queues what was gathered, and with it what is due (intake_code.h). */
+/* Queues what was gathered, together with frames to renew (intake_code_due()). */
 void code_requests_send(struct code_requests *requests);
-/* True: the answer is to an open request, which is gone; its waiters wait for nothing any more and
- * are in *waiters, an empty list before. *time_ns: of the latest sample that asked. */
+/* True: the request was open. It is freed, and its waiters are moved to *waiters, which is empty
+ * before; they wait for nothing any more. *time_ns: time of the latest sample that asked. */
 bool code_requests_answered(struct code_requests *requests, const struct symbolizer_code *answer,
                             struct list *waiters, uint64_t *time_ns);
 void code_requests_leave(struct code_requests *requests, struct code_waiter *waiter);

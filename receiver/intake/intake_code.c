@@ -213,7 +213,7 @@ static bool is_kept(const struct named_frame *named, uint64_t time_ns)
     return named->confirmed == FOR_GOOD || is_near(time_ns, named->time_ns, kept_ns(named));
 }
 
-/* In the second half of its time. */
+/* Past half of its lifetime, and used since the last answer. */
 static bool is_due(const struct named_frame *named, uint64_t time_ns)
 {
     return named->used && named->confirmed != FOR_GOOD && is_kept(named, time_ns) &&

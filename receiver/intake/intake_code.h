@@ -8,8 +8,8 @@
  * Names of runtime frames are cached by the frame's words. If the words are unique
  * (record_frame_is_unique()), the entry does not expire. Otherwise another object may get the same
  * words: the entry expires after CODE_KEEP_NS at first, and the longer its name has stayed the
- * same, the later, up to CODE_KEEP_NS << CODE_KEPT_DOUBLED. A request for a process renews what is
- * in the second half of its time, so that frames do not expire one by one.
+ * same, the later, up to CODE_KEEP_NS << CODE_KEPT_DOUBLED. Each request for a process also asks
+ * for names past half of their lifetime, so that they do not expire one by one.
  *
  * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (of
  * the cgroup that has most, the least recently used process is dropped); CODE_RANGES_MAX ranges and
@@ -56,8 +56,9 @@ enum code_state intake_code_find(struct code *code, const struct code_program *p
 enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
                                        uint64_t time_ns, const struct record_frame *frame,
                                        int64_t *name);
-/* Frames, at most max, whose names are still known, were used, and are best asked for with the next
- * request: they are in the second half of their time. Each is told once. Returns how many. */
+/* Frames to renew with the next request: their names are still valid, are past half of their
+ * lifetime, and were used since the last answer. Writes at most max to due and returns how many. A
+ * frame is not returned again before its name is used again. */
 uint32_t intake_code_due(struct code *code, const struct code_program *program, uint64_t time_ns,
                          struct record_frame *due, uint32_t max);
 /* time_ns: of the sample that asked. Errors of the store; -ENOMEM. */

@@ -7,8 +7,7 @@
  *
  * Limits: ENDED_SPANS_BYTES. A hash of the cgroup chooses one of 15 parts, in which newer spans
  * overwrite older ones. Spans whose maker is known by their Resource alone, which anybody may send,
- * have the remaining part. Thread: the
- * writer.
+ * have the remaining part. Thread: the writer.
  */
 #include "base/peer.h"
 #include "proto/otlp/otlp_spans.h"
